@@ -74,6 +74,11 @@ impl Directory {
         Ok(Directory { path: path.to_owned(), handle: File::open(path)? })
     }
 
+    /// Opens one of its files for reading only.
+    pub(crate) fn open_to_read(&self, name: &str) -> io::Result<File> {
+        File::open(self.path.join(name))
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -23,7 +23,10 @@ pub use change::{Change, Entry};
 pub use clock::{Clock, SystemClock};
 pub use contract::{Read, ReadError, Store};
 pub use disk::{Directory, Disk, DiskFile};
-pub use engine::memory::Memory;
+pub use engine::{
+    embedded::{DamageError, Embedded, OpenError, tools},
+    memory::Memory,
+};
 pub use history::Retention;
 pub use key::Key;
 pub use revision::Revision;

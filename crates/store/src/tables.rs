@@ -56,6 +56,13 @@ impl State {
         }
     }
 
+    /// Takes an entry of the state at the floor away again.
+    pub(crate) fn unload(&mut self, key: &[u8]) {
+        if let Some(old) = self.live.remove(key) {
+            self.live_bytes -= old.bytes();
+        }
+    }
+
     /// Makes one change, which must not be older than the head.
     pub(crate) fn apply(&mut self, change: Arc<Change>) {
         debug_assert!(change.revision >= self.head);
@@ -231,6 +238,11 @@ impl Retainer {
     pub(crate) fn note(&mut self, tables: &Tables, changes: &[Arc<Change>], cost: u64, now_millis: u64) {
         let Some(last) = changes.last() else { return };
         self.ages.push(last.revision, now_millis, changes.len(), cost);
+        self.trim(tables, now_millis);
+    }
+
+    /// Forgets what retention no longer asks for.
+    pub(crate) fn trim(&mut self, tables: &Tables, now_millis: u64) {
         let live_bytes = tables.state().live_bytes;
         if let Some(floor) = self.ages.trim(&self.keep, live_bytes, now_millis) {
             tables.trim(floor);

@@ -1,0 +1,240 @@
+//! The embedded engine: the tables in memory, a log and a base on disk.
+//!
+//! Three threads serve it. The writer takes whatever transactions have gathered, appends them to the log as
+//! one frame, syncs, applies, answers. A second one keeps the next segment of the log ready. A third one
+//! rewrites the base, part by part, so that the log can be cut. Readers need none of them.
+//!
+//! The files are described in `docs/store-format.md`. Start at [`Embedded::open`], then `writer.rs`.
+
+mod checkpoint;
+mod codec;
+mod error;
+mod frame;
+mod header;
+mod live;
+mod log;
+mod manifest;
+mod planted;
+mod queue;
+mod recovery;
+mod segment;
+mod table_file;
+pub mod tools;
+mod writer;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    thread::{Builder, JoinHandle},
+};
+
+use async_trait::async_trait;
+
+pub use self::error::{DamageError, OpenError};
+use self::{
+    checkpoint::{Checkpointer, Sizes},
+    error::Doing,
+    header::StoreId,
+    log::{Log, Segments, Spare, is_no_space},
+    manifest::Manifest,
+    queue::Queue,
+    recovery::Recovered,
+    writer::Writer,
+};
+use crate::{
+    Clock, CommitError, Directory, Disk, Read, ReadError, Retention, Revision, Snapshot, Store, SystemClock,
+    Txn, Watch, Window,
+    tables::{Retainer, Tables},
+    watch::Hub,
+};
+
+/// A store on a directory of this machine.
+pub struct Embedded {
+    tables: Arc<Tables>,
+    hub: Arc<Hub>,
+    queue: Arc<Queue>,
+    spare: Arc<Spare>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held until everything else is gone.
+    _lock: Option<std::fs::File>,
+}
+
+impl Embedded {
+    /// Opens the store in `directory`, creating it if there is none, and takes it for this process alone.
+    pub fn open(directory: &Path, retention: Retention) -> Result<Self, OpenError> {
+        let disk = Directory::open(directory).doing(|| format!("opening {}", directory.display()))?;
+        let lock = lock(directory)?;
+        let mut store = Self::open_on(Arc::new(disk), Arc::new(SystemClock), retention, Sizes::default())?;
+        store._lock = Some(lock);
+        Ok(store)
+    }
+
+    fn open_on(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        retention: Retention,
+        sizes: Sizes,
+    ) -> Result<Self, OpenError> {
+        let Parts { writer, checkpointer, spare } = Parts::open(disk, clock, retention, sizes)?;
+        let (tables, hub) = (writer.tables.clone(), writer.hub.clone());
+        let queue = Arc::new(Queue::default());
+        let store = Embedded {
+            tables,
+            hub: hub.clone(),
+            queue: queue.clone(),
+            spare: spare.clone(),
+            threads: Mutex::default(),
+            _lock: None,
+        };
+        store.spawn("store-write", {
+            let queue = queue.clone();
+            move || queue.serve(writer)
+        })?;
+        store.spawn("store-prepare", {
+            let hub = hub.clone();
+            move || spare.tend(|error| hub.stop(&format!("preparing a segment failed: {error}")))
+        })?;
+        store.spawn("store-checkpoint", move || queue.tend(checkpointer, &hub))?;
+        Ok(store)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread =
+            Builder::new().name(name.into()).spawn(run).doing(|| format!("starting the thread {name}"))?;
+        self.threads.lock().expect("no one panics while holding the threads").push(thread);
+        Ok(())
+    }
+
+    /// Lets the threads finish what they have, and waits for them.
+    fn join(&self) {
+        self.queue.close();
+        self.spare.close();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().expect("no one panics while holding the threads"));
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the threads are made of, before there are threads. Tests drive it step by step.
+struct Parts {
+    writer: Writer,
+    checkpointer: Checkpointer,
+    spare: Arc<Spare>,
+}
+
+impl Parts {
+    fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        retention: Retention,
+        sizes: Sizes,
+    ) -> Result<Self, OpenError> {
+        let manifest = find_or_create(&*disk)?;
+        let mut recovered = Recovered::read(&*disk, manifest)?;
+        recovered.tidy(&*disk)?;
+        let next_segment = recovered.next_segment();
+        let Recovered { mut manifest, state, ages, segments: found, chain, .. } = recovered;
+        let (head, live_bytes) = (state.head, state.live_bytes);
+        let segments = Arc::new(Segments::default());
+        segments.by_number().extend(found);
+        let spare =
+            Arc::new(Spare::new(disk.clone(), manifest.store, next_segment, sizes.segment(live_bytes)));
+        let log = Log::start(spare.clone(), segments.clone(), chain, head)
+            .doing(|| "preparing a segment".into())?;
+        manifest.known_segment = log.segment();
+        manifest.write(&*disk).doing(|| "writing the manifest".into())?;
+        let tables = Arc::new(Tables::new(state));
+        let hub = Hub::spawn(tables.clone()).doing(|| "starting the thread store-publish".into())?;
+        let mut retainer = Retainer { keep: retention, ages };
+        retainer.trim(&tables, clock.now_millis());
+        let checkpointer =
+            Checkpointer::new(disk, clock.clone(), tables.clone(), segments, spare.clone(), manifest, sizes);
+        Ok(Parts { writer: Writer::new(log, tables, hub, retainer, clock), checkpointer, spare })
+    }
+}
+
+/// Reads the manifest, or writes the first one in a directory that has nothing of ours.
+fn find_or_create(disk: &dyn Disk) -> Result<Manifest, OpenError> {
+    if let Some(manifest) = Manifest::read(disk)? {
+        return Ok(manifest);
+    }
+    let names = disk.list().doing(|| "listing the directory".into())?;
+    if let Some(stray) = names.iter().find(|name| name.starts_with("log-") || name.starts_with("part-")) {
+        return Err(DamageError::new("MANIFEST", 0, format!("it is missing, yet there is {stray}")).into());
+    }
+    let manifest = Manifest::empty(StoreId::random(), Revision::FIRST);
+    manifest.write(disk).doing(|| "writing the manifest".into())?;
+    Ok(manifest)
+}
+
+/// Takes the directory for this process, until the file is closed.
+fn lock(directory: &Path) -> Result<std::fs::File, OpenError> {
+    use std::io::{Read, Write};
+    let path = directory.join("LOCK");
+    let doing = || format!("locking {}", path.display());
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(&path).doing(doing)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0).doing(doing)?;
+            write!(file, "{}", std::process::id()).doing(doing)?;
+            Ok(file)
+        }
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            Err(OpenError::InUse {
+                directory: directory.display().to_string(),
+                pid: holder.trim().parse().ok(),
+            })
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(error).doing(doing),
+    }
+}
+
+#[async_trait]
+impl Store for Embedded {
+    async fn commit(&self, txn: Txn) -> Result<Revision, CommitError> {
+        txn.validate()?;
+        self.queue.commit(txn).await
+    }
+
+    async fn snapshot(&self, read: Read) -> Result<Snapshot, ReadError> {
+        // Nobody is answered before the tables have it, so what they have is the latest.
+        self.tables.snapshot(match read {
+            Read::Latest | Read::Seen => None,
+            Read::At(revision) => Some(revision),
+        })
+    }
+
+    async fn watch(&self, prefix: &[u8], after: Revision) -> Result<Watch, ReadError> {
+        self.hub.watch(prefix, after)
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), ReadError> {
+        self.queue.compact(revision).await
+    }
+
+    fn window(&self) -> Window {
+        self.tables.window()
+    }
+
+    async fn stopped(&self) -> Arc<str> {
+        self.hub.stopped().await
+    }
+
+    async fn close(&self) {
+        self.queue.close();
+        self.spare.close();
+        // The writer says so when it has finished what was accepted.
+        self.hub.stopped().await;
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.join();
+    }
+}

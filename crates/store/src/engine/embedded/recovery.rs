@@ -1,0 +1,244 @@
+//! Recovery: from what is on disk to the tables, however the last process ended.
+//!
+//! Reading comes first and changes nothing; a directory that does not verify is left as it was. Then the torn
+//! tail, if there is one, is cut and the last segment closed, files that nothing names are removed, and a new
+//! segment is begun. A crash anywhere in here leaves a directory that recovers in the same way. Start at
+//! [`Recovered::read`].
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    codec::{SECTOR, owned},
+    error::{DamageError, Doing, OpenError},
+    frame::{Frame, FrameBuilder, FrameKind},
+    header::FileKind,
+    log::SegmentInfo,
+    manifest::{Manifest, Part, PartFile, part_name},
+    planted,
+    segment::{Ending, Scanned, SegmentReader, read_all, segment_name, segment_number},
+    table_file::TableReader,
+};
+use crate::{Disk, Entry, Revision, history::Ages, tables::State};
+
+/// What the disk holds.
+pub(crate) struct Recovered {
+    pub(crate) manifest: Manifest,
+    pub(crate) state: State,
+    pub(crate) ages: Ages,
+    /// Segments with anything in them, in order.
+    pub(crate) segments: Vec<(u64, SegmentInfo)>,
+    /// The last segment's end, if it was left open.
+    open_end: Option<OpenEnd>,
+    /// Checksum of the last frame.
+    pub(crate) chain: u64,
+    /// Frames read.
+    pub(crate) n_frames: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenEnd {
+    segment: u64,
+    end: u64,
+    len: u64,
+    torn: bool,
+}
+
+impl Recovered {
+    /// Reads the store on `disk`, verifying every byte it is made of, without changing anything.
+    pub(crate) fn read(disk: &dyn Disk, manifest: Manifest) -> Result<Self, OpenError> {
+        let base = manifest.newest_base();
+        let mut found = Recovered {
+            state: State::empty(base),
+            ages: Ages::default(),
+            segments: vec![],
+            open_end: None,
+            chain: 0,
+            n_frames: 0,
+            manifest,
+        };
+        for part in &found.manifest.parts {
+            if let Some(file) = part.file {
+                load_part(disk, &found.manifest, part, file, |entry| found.state.load(entry))?;
+            }
+        }
+        found.replay_log(disk)?;
+        if planted::bug(planted::Bug::ReuseRevision) && found.state.head > base {
+            found.state.head = Revision::new(found.state.head.get() - 1);
+        }
+        Ok(found)
+    }
+
+    /// Bytes after the last good frame that a crash left behind.
+    pub(crate) fn torn_bytes(&self) -> u64 {
+        self.open_end.filter(|open| open.torn).map_or(0, |open| open.len - open.end)
+    }
+
+    fn replay_log(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+        let names = disk.list().doing(|| "listing the directory".into())?;
+        let numbers: BTreeSet<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
+        let mut chain = None;
+        let mut previous = None;
+        for &number in numbers.range(self.manifest.first_segment..) {
+            let reader = SegmentReader::read(disk, self.manifest.store, number)?;
+            let after = self.state.head;
+            let scanned = reader.scan(chain, |name, frame| self.replay(name, frame))?;
+            let was_continued = matches!(previous, Some((_, Ending::Closed(FrameKind::Continues))));
+            if scanned.chain.is_none() && !was_continued {
+                // Never used, or torn in its first frame: nothing was promised, and it will be made anew.
+                continue;
+            }
+            self.check_sequence(previous, number)?;
+            chain = scanned.chain.or(chain);
+            self.note_segment(number, after, &scanned);
+            previous = Some((number, scanned.ending));
+        }
+        self.chain = chain.unwrap_or(0);
+        let missing = match previous {
+            Some((last, Ending::Closed(FrameKind::Continues))) => Some(last + 1),
+            _ => Some(self.manifest.known_segment).filter(|known| *known > 0 && !numbers.contains(known)),
+        };
+        match missing {
+            Some(number) => Err(DamageError::new(&segment_name(number), 0, "it is missing").into()),
+            None => Ok(()),
+        }
+    }
+
+    /// A segment in use must follow one that was closed, and none may be left out.
+    fn check_sequence(&self, previous: Option<(u64, Ending)>, number: u64) -> Result<(), DamageError> {
+        let expected = previous.map_or(self.manifest.first_segment, |(previous, _)| previous + 1);
+        let damage = |number: u64, why: &str| Err(DamageError::new(&segment_name(number), 0, why));
+        match previous {
+            _ if number != expected => damage(expected, "it is missing"),
+            Some((last, Ending::Open | Ending::Torn)) => {
+                damage(last, "it has no closing frame, yet the next segment is in use")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note_segment(&mut self, number: u64, after: Revision, scanned: &Scanned) {
+        let Scanned { ending, end, len, .. } = *scanned;
+        self.segments.push((number, SegmentInfo { after, used: end }));
+        self.open_end = match ending {
+            Ending::Closed(_) => None,
+            Ending::Open => Some(OpenEnd { segment: number, end, len, torn: false }),
+            Ending::Torn => Some(OpenEnd { segment: number, end, len, torn: true }),
+        };
+    }
+
+    /// The number of the segment to go on in.
+    pub(crate) fn next_segment(&self) -> u64 {
+        self.segments.last().map_or(self.manifest.first_segment, |(last, _)| last + 1)
+    }
+
+    fn replay(&mut self, segment: &str, frame: &Frame<'_>) -> Result<(), DamageError> {
+        self.n_frames += 1;
+        match frame.kind {
+            FrameKind::Txns => self.replay_txns(segment, frame),
+            FrameKind::Compacted => {
+                self.ages.drop_through(frame.revision);
+                self.state.trim(frame.revision.min(self.state.head));
+                Ok(())
+            }
+            FrameKind::Synced | FrameKind::Continues | FrameKind::Ends => Ok(()),
+        }
+    }
+
+    fn replay_txns(&mut self, segment: &str, frame: &Frame<'_>) -> Result<(), DamageError> {
+        let complete_from = self.manifest.newest_base();
+        let mut n_changes = 0;
+        let Recovered { state, manifest, .. } = self;
+        let last = frame
+            .for_each_op(|revision, key, value| {
+                if revision > complete_from {
+                    n_changes += 1;
+                    apply_op(state, revision, key, value);
+                } else if revision > manifest.part_of(key).base {
+                    load_op(state, revision, key, value);
+                }
+            })
+            .map_err(|why| DamageError::new(segment, 0, why.0))?;
+        if n_changes > 0 {
+            self.ages.push(last, frame.at_millis, n_changes, frame.len as u64);
+        }
+        self.state.head = self.state.head.max(last);
+        Ok(())
+    }
+
+    /// Brings the directory into order, so that a new segment can be begun. Everything here can be done again.
+    pub(crate) fn tidy(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+        if let Some(open) = self.open_end.take() {
+            self.close_segment(disk, open).doing(|| format!("closing {}", segment_name(open.segment)))?;
+        }
+        // The next segment replaces one of its name in one step; removing it first would leave a gap.
+        let next = self.next_segment();
+        for name in disk.list().doing(|| "listing the directory".into())? {
+            let ours = ["log-", "part-", "MANIFEST"].iter().any(|start| name.starts_with(start));
+            let beyond = segment_number(&name).is_some_and(|number| number > next);
+            if ours && (beyond || !self.manifest.names(&name)) {
+                disk.remove(&name).doing(|| format!("removing {name}"))?;
+            }
+        }
+        disk.sync_names().doing(|| "syncing the directory".into())
+    }
+
+    /// Cuts what is torn and puts a closing frame behind what is not. The cut is durable before the closing
+    /// frame is written: after a closing frame there must be nothing.
+    fn close_segment(&mut self, disk: &dyn Disk, open: OpenEnd) -> std::io::Result<()> {
+        let file = disk.open(&segment_name(open.segment))?;
+        let mut end = open.end;
+        if planted::bug(planted::Bug::CutTooMuch) && end > SECTOR as u64 {
+            end -= SECTOR as u64;
+        }
+        if !planted::bug(planted::Bug::KeepTornTail) && open.len > end {
+            file.set_len(end)?;
+            file.sync()?;
+        }
+        let mut frame = FrameBuilder::default();
+        frame.bare();
+        let seed = self.manifest.store.seed(FileKind::Segment, open.segment);
+        let (bytes, checksum) = frame.finish(FrameKind::Ends, self.state.head, 0, self.chain, seed);
+        file.write_at(bytes, end)?;
+        file.sync()?;
+        self.chain = checksum;
+        if let Some((_, info)) = self.segments.last_mut() {
+            info.used = end + bytes.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Reads one part and hands out its entries.
+pub(crate) fn load_part(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    part: &Part,
+    file: PartFile,
+    entry: impl FnMut(Arc<Entry>),
+) -> Result<(), OpenError> {
+    let name = part_name(file.number);
+    let reader = TableReader::new(&name, FileKind::Part, read_all(disk, &name)?)?;
+    reader.expect(manifest.store, file.number, part.base)?;
+    let (_, checksum) = reader.for_each(entry)?;
+    if checksum != file.checksum || reader.len() != file.len {
+        return Err(DamageError::new(&name, 0, "it is not the file the manifest names").into());
+    }
+    Ok(())
+}
+
+/// A change inside the window that is being built up: it goes into the history.
+fn apply_op(state: &mut State, revision: Revision, key: &[u8], value: Option<&[u8]>) {
+    let previous = state.get(key).cloned();
+    let value = value.map(owned);
+    if let Some(change) = State::change(&key.into(), value.as_ref(), previous, revision) {
+        state.apply(change);
+    }
+}
+
+/// A change from before the window begins: it only brings an older part up to where it begins.
+fn load_op(state: &mut State, revision: Revision, key: &[u8], value: Option<&[u8]>) {
+    match value {
+        Some(value) => state.load(Arc::new(Entry { key: key.into(), value: owned(value), revision })),
+        None => state.unload(key),
+    }
+}

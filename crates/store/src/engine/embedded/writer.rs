@@ -1,0 +1,128 @@
+//! The writer: the one place where transactions become durable, in groups.
+//!
+//! While one group is being synced the next one gathers, so a group grows with the load and a sync is shared
+//! by all of it. Nobody is answered before the sync, refusals included: what a refusal shows must be durable
+//! too. Start at [`Writer::commit`].
+
+use std::sync::Arc;
+
+use super::{
+    log::{AppendError, Log},
+    planted,
+};
+use crate::{
+    Change, Clock, CommitError, ReadError, Revision, Txn,
+    engine::Planner,
+    tables::{Retainer, Tables},
+    watch::Hub,
+};
+
+/// Bytes of keys and values in one group. More would make everyone in it wait longer for little gain.
+pub(crate) const GROUP_BYTES: usize = 2 << 20;
+
+/// Owns the log. One thread's.
+pub(crate) struct Writer {
+    pub(crate) log: Log,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) retainer: Retainer,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Used again for every group.
+    changes: Vec<Arc<Change>>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        log: Log,
+        tables: Arc<Tables>,
+        hub: Arc<Hub>,
+        retainer: Retainer,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Writer { log, tables, hub, retainer, clock, changes: vec![] }
+    }
+
+    /// Commits a group, in order, and calls `reply` with each transaction's place in it and its outcome.
+    pub(crate) fn commit(
+        &mut self,
+        txns: &[Txn],
+        mut reply: impl FnMut(usize, Result<Revision, CommitError>),
+    ) {
+        if let Some(reason) = self.hub.stop_reason() {
+            return (0..txns.len()).for_each(|idx| reply(idx, Err(CommitError::Stopped(reason.clone()))));
+        }
+        let now_millis = self.clock.now_millis();
+        self.changes.clear();
+        let mut outcomes = Vec::with_capacity(txns.len());
+        {
+            let state = self.tables.state();
+            let mut planner = Planner::new(&state);
+            for txn in txns {
+                outcomes.push(planner.plan(txn, &mut self.changes).map_err(CommitError::Refused));
+            }
+        }
+        if planted::bug(planted::Bug::AckBeforeSync) {
+            outcomes.drain(..).enumerate().for_each(|(idx, outcome)| reply(idx, outcome));
+        }
+        match self.log.append(&self.changes, now_millis) {
+            Ok(n_bytes) => {
+                self.tables.apply(&self.changes);
+                self.retainer.note(&self.tables, &self.changes, n_bytes, now_millis);
+                self.hub.notify();
+            }
+            Err(error) => {
+                let error = self.give_up(error);
+                return (0..outcomes.len()).for_each(|idx| reply(idx, Err(error.clone())));
+            }
+        }
+        outcomes.into_iter().enumerate().for_each(|(idx, outcome)| reply(idx, outcome));
+    }
+
+    /// Forgets history through `floor`, durably.
+    pub(crate) fn compact(&mut self, floor: Revision) -> Result<(), ReadError> {
+        let window = self.tables.window();
+        window.check(floor)?;
+        if floor == window.floor {
+            return Ok(());
+        }
+        match self.log.compacted(floor, self.clock.now_millis()) {
+            Ok(()) => {
+                self.retainer.compact(&self.tables, floor);
+                Ok(())
+            }
+            Err(error) => Err(ReadError::Unavailable(self.give_up(error).to_string().into())),
+        }
+    }
+
+    /// Vouches for the last frame; called when there is nothing else to do.
+    pub(crate) fn idle(&mut self) {
+        if self.hub.stop_reason().is_none()
+            && let Err(error) = self.log.vouch(self.clock.now_millis())
+        {
+            self.give_up(error);
+        }
+    }
+
+    /// Ends the log properly. Nothing can be written afterwards.
+    pub(crate) fn close(&mut self) {
+        if self.hub.stop_reason().is_none()
+            && let Err(error) = self.log.close(self.clock.now_millis())
+        {
+            self.give_up(error);
+        }
+        self.hub.stop("closed");
+    }
+
+    /// What a failed append means: for want of space nothing has happened; anything else is the end.
+    fn give_up(&self, error: AppendError) -> CommitError {
+        match error {
+            AppendError::NoSpace { needed_bytes } => CommitError::NoSpace { needed_bytes },
+            AppendError::Failed { action, source } => {
+                let reason: Arc<str> = format!("{action} failed: {source}").into();
+                tracing::error!(%reason, "the store stops");
+                self.hub.stop(&reason);
+                CommitError::Unknown(reason)
+            }
+        }
+    }
+}
