@@ -1,0 +1,156 @@
+//! `windlass store`: the embedded store, seen from outside.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use windlass_store::{
+    OpenError,
+    tools::{self, Stats, Verdict},
+};
+
+use crate::{
+    args::{DataDir, StoreCommand, Usage},
+    table::{human_bytes, table},
+};
+
+/// Runs the command and prints what it found.
+pub(crate) fn run(command: StoreCommand) -> anyhow::Result<()> {
+    match command {
+        StoreCommand::Check(data_dir) => check(&data_dir),
+        StoreCommand::Stats(data_dir) => stats(&data_dir),
+        StoreCommand::Snapshot { data_dir, file } => snapshot(&data_dir, &file),
+        StoreCommand::Restore { data_dir, file } => restore(&data_dir, &file),
+    }
+}
+
+fn check(data_dir: &DataDir) -> anyhow::Result<()> {
+    expect_store(data_dir)?;
+    let Verdict { files, whole } =
+        tools::check(&data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
+    let rows: Vec<_> = files
+        .iter()
+        .map(|file| {
+            let verdict = file
+                .damage
+                .as_ref()
+                .map_or("ok".into(), |damage| format!("DAMAGED at byte {}: {}", damage.offset, damage.why));
+            vec![file.file.clone(), file.records.to_string(), human_bytes(file.bytes), verdict]
+        })
+        .collect();
+    println!("{}\n", table(&["FILE", "RECORDS", "SIZE", "VERDICT"], &rows));
+    let stats = whole.map_err(|error| with_hint(error, data_dir))?;
+    let n_damaged = files.iter().filter(|file| file.damage.is_some()).count();
+    if n_damaged > 0 {
+        bail!("{n_damaged} of {} files are damaged\n{}", files.len(), restore_hint(data_dir));
+    }
+    if stats.torn_bytes > 0 {
+        println!(
+            "note: a crash left {} behind; nobody was promised it, and the next start cuts it off",
+            human_bytes(stats.torn_bytes)
+        );
+    }
+    println!(
+        "ok: every record of {} files verifies; {} keys at revision {}",
+        files.len(),
+        stats.keys,
+        stats.window.head
+    );
+    Ok(())
+}
+
+fn stats(data_dir: &DataDir) -> anyhow::Result<()> {
+    expect_store(data_dir)?;
+    let stats = tools::stats(&data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
+    let Stats { store, window, keys, live_bytes, changes, frames, files, .. } = &stats;
+    let disk_bytes = stats.disk_bytes();
+    let ratio = disk_bytes as f64 / (*live_bytes).max(1) as f64;
+    let lines = [
+        ("store", store.clone()),
+        ("revision", window.head.to_string()),
+        ("readable from", format!("{} ({changes} changes in {frames} frames)", window.floor)),
+        ("keys", keys.to_string()),
+        ("live data", human_bytes(*live_bytes)),
+        (
+            "on disk",
+            format!("{} in {} files, {ratio:.1} times the live data", human_bytes(disk_bytes), files.len()),
+        ),
+    ];
+    for (name, value) in lines {
+        println!("{name:<14} {value}");
+    }
+    Ok(())
+}
+
+fn snapshot(data_dir: &DataDir, file: &Path) -> anyhow::Result<()> {
+    expect_store(data_dir)?;
+    let info = tools::snapshot(&data_dir.store(), file).map_err(|error| with_hint(error, data_dir))?;
+    println!(
+        "wrote {}: {} keys, {}, as of revision {}",
+        file.display(),
+        info.keys,
+        human_bytes(info.bytes),
+        info.revision
+    );
+    println!("to put it back: windlass store restore {}", file.display());
+    Ok(())
+}
+
+fn restore(data_dir: &DataDir, file: &Path) -> anyhow::Result<()> {
+    if !file.is_file() {
+        return Err(Usage(format!(
+            "{} is not a file; make one with: windlass store snapshot FILE",
+            file.display()
+        ))
+        .into());
+    }
+    std::fs::create_dir_all(data_dir.path())
+        .with_context(|| format!("cannot create {}", data_dir.path().display()))?;
+    let restored = tools::restore(file, &data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
+    println!(
+        "restored {} keys, {}, of revision {}; the store goes on from revision {}",
+        restored.snapshot.keys,
+        human_bytes(restored.snapshot.bytes),
+        restored.snapshot.revision,
+        restored.revision
+    );
+    if let Some(moved) = restored.moved {
+        println!("what was there before is in {}", moved.display());
+    }
+    Ok(())
+}
+
+fn expect_store(data_dir: &DataDir) -> Result<(), Usage> {
+    match data_dir.store().join("MANIFEST").is_file() || data_dir.store().is_dir() {
+        true => Ok(()),
+        false => Err(Usage(format!(
+            "--data-dir {}: there is no store in it, expected the directory of an earlier start",
+            data_dir.path().display()
+        ))),
+    }
+}
+
+/// Says what to do about it.
+fn with_hint(error: OpenError, data_dir: &DataDir) -> anyhow::Error {
+    let hint = match &error {
+        OpenError::InUse { .. } => {
+            Some("stop that process first; stats and snapshot work while it runs".to_owned())
+        }
+        OpenError::Damaged(_) => Some(restore_hint(data_dir)),
+        OpenError::NewerFormat { .. } => {
+            Some("use the version of windlass that wrote it, or a newer one".to_owned())
+        }
+        _ => None,
+    };
+    let error = anyhow::Error::new(error);
+    match hint {
+        Some(hint) => anyhow::anyhow!("{}\nhint: {hint}", crate::chain(&error)),
+        None => error,
+    }
+}
+
+fn restore_hint(data_dir: &DataDir) -> String {
+    format!(
+        "restore the newest snapshot: windlass store restore FILE --data-dir {}",
+        data_dir.path().display()
+    )
+}
