@@ -1,0 +1,3 @@
+//! Proof that the simulated disk keeps its few promises and breaks all others.
+
+mod live;
