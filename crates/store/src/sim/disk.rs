@@ -17,7 +17,8 @@ const MAX_LEN: usize = 1 << 30;
 /// A disk in memory. Clones are the same disk.
 ///
 /// While it runs it shows what a cache would: everything written, durable or not. What a power cut would have
-/// left has to be worked out from the [`Trace`].
+/// left is for [`super::Replay`] to say, from the [`Trace`]. To go on after a cut, make a new disk from the
+/// image; the old one stays what it was, whoever still writes to it.
 #[derive(Clone, Default)]
 pub(crate) struct SimDisk {
     live: Arc<Mutex<Live>>,

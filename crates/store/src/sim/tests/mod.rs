@@ -1,3 +1,5 @@
 //! Proof that the simulated disk keeps its few promises and breaks all others.
 
 mod live;
+mod power_cut;
+mod toy_log;
