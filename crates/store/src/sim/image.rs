@@ -19,6 +19,11 @@ impl Image {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
+
+    /// The bytes of a file that must be there, to be changed.
+    pub(super) fn bytes_mut(&mut self, name: &str) -> &mut Vec<u8> {
+        Arc::make_mut(self.files.get_mut(name).expect("the image has a file of that name"))
+    }
 }
 
 impl<N: Into<String>, B: Into<Arc<Vec<u8>>>> FromIterator<(N, B)> for Image {

@@ -2,4 +2,5 @@
 
 mod live;
 mod power_cut;
+mod rot;
 mod toy_log;
