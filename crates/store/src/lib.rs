@@ -19,6 +19,9 @@ mod tables;
 mod txn;
 mod watch;
 
+#[cfg(test)]
+mod sim;
+
 pub use change::{Change, Entry};
 pub use clock::{Clock, SystemClock};
 pub use contract::{Read, ReadError, Store};
