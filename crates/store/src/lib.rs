@@ -27,7 +27,7 @@ pub use clock::{Clock, SystemClock};
 pub use contract::{Read, ReadError, Store};
 pub use disk::{Directory, Disk, DiskFile};
 pub use engine::{
-    embedded::{DamageError, Embedded, OpenError, tools},
+    embedded::{Counters, DamageError, Embedded, OpenError, tools},
     memory::Memory,
 };
 pub use history::Retention;

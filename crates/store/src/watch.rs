@@ -228,20 +228,23 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// A hub over `tables`, with its publisher running.
-    pub(crate) fn spawn(tables: Arc<Tables>) -> std::io::Result<Arc<Self>> {
+    /// A hub over `tables`, which publishes nothing until [`Hub::spawn_publisher`].
+    pub(crate) fn new(tables: Arc<Tables>) -> Arc<Self> {
         let head = tables.window().head;
-        let hub = Arc::new(Hub {
+        Arc::new(Hub {
             tables,
             published: AtomicU64::new(head.get()),
             groups: Mutex::default(),
             moved: Mutex::default(),
             wake: Condvar::new(),
             stop_tx: watch::channel(None).0,
-        });
-        let publisher = Arc::downgrade(&hub);
-        std::thread::Builder::new().name("store-publish".into()).spawn(move || publish(&publisher))?;
-        Ok(hub)
+        })
+    }
+
+    /// Starts the thread that files changes; it ends with the store.
+    pub(crate) fn spawn_publisher(self: &Arc<Self>) -> std::io::Result<()> {
+        let hub = Arc::downgrade(self);
+        std::thread::Builder::new().name("store-publish".into()).spawn(move || publish(&hub)).map(drop)
     }
 
     /// Follows `prefix` from the first change after `after`.

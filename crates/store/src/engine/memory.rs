@@ -30,7 +30,8 @@ impl Memory {
     /// An empty store that keeps its history as `retention` says, by `clock`.
     pub fn with(retention: Retention, clock: impl Clock) -> std::io::Result<Self> {
         let tables = Arc::new(Tables::new(State::empty(Revision::FIRST)));
-        let hub = Hub::spawn(tables.clone())?;
+        let hub = Hub::new(tables.clone());
+        hub.spawn_publisher()?;
         Ok(Memory { tables, hub, writer: Mutex::new(Retainer::new(retention)), clock: Box::new(clock) })
     }
 }

@@ -145,6 +145,14 @@ impl Checkpointer {
         drop_segments(&*self.disk, &self.segments, self.manifest.first_segment)
     }
 
+    /// Notes that the log was ended properly with a frame of this checksum.
+    pub(crate) fn close(&mut self, chain: u64) {
+        self.manifest.closed_at = Some(chain);
+        if let Err(error) = self.manifest.write(&*self.disk) {
+            tracing::warn!(%error, "the store is closed, but the manifest does not say so");
+        }
+    }
+
     /// Bytes of all part files.
     fn base_bytes(&self) -> u64 {
         self.manifest.parts.iter().filter_map(|part| part.file).map(|file| file.len).sum()

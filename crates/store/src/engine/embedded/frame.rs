@@ -4,7 +4,7 @@
 //! ```text
 //! 0   kind          u8, then three zero bytes
 //! 4   body length   u32
-//! 8   checksum      u64 over the whole frame, padding included
+//! 8   checksum      u64 over the whole frame, padding included, seeded by its segment and offset
 //! 16  previous      u64, the checksum of the frame before: frames form a chain
 //! 24  revision      u64, of the first transaction (or as the kind says)
 //! 32  time          u64, milliseconds since 1970
@@ -13,9 +13,7 @@
 
 use std::sync::Arc;
 
-use super::codec::{
-    Malformed, Reader, SECTOR, Seed, put_bytes, put_varint, seal_checksum, sectors, verify_checksum,
-};
+use super::codec::{Malformed, Reader, Seed, put_bytes, put_varint, seal_checksum, sectors, verify_checksum};
 use crate::{Change, Revision};
 
 const HEADER: usize = 40;
@@ -171,9 +169,4 @@ impl<'a> Frame<'a> {
             revision = revision.next();
         }
     }
-}
-
-/// Whether any sector of `bytes` begins an intact frame: proof that what stands before it was once synced.
-pub(crate) fn holds_intact_frame(bytes: &[u8], seed: Seed) -> bool {
-    (0..bytes.len()).step_by(SECTOR).any(|offset| Frame::decode(&bytes[offset..], seed).is_ok())
 }

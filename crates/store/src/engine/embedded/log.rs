@@ -209,13 +209,14 @@ impl Log {
         Ok(())
     }
 
-    /// Ends the log properly.
-    pub(crate) fn close(&mut self, at_millis: u64) -> Result<(), AppendError> {
+    /// Ends the log properly; returns the checksum of its last frame.
+    pub(crate) fn close(&mut self, at_millis: u64) -> Result<u64, AppendError> {
         self.frame.bare();
         self.put(FrameKind::Ends, self.head, at_millis)?;
         let end = self.active.offset;
         self.active.file.set_len(end).map_err(failed("cutting the closed segment"))?;
-        self.active.file.sync().map_err(failed("syncing the closed segment"))
+        self.active.file.sync().map_err(failed("syncing the closed segment"))?;
+        Ok(self.chain)
     }
 
     fn write(&mut self, kind: FrameKind, revision: Revision, at_millis: u64) -> Result<u64, AppendError> {
@@ -230,7 +231,8 @@ impl Log {
 
     /// Writes the frame that has been built into the active segment and syncs it.
     fn put(&mut self, kind: FrameKind, revision: Revision, at_millis: u64) -> Result<(), AppendError> {
-        let (bytes, checksum) = self.frame.finish(kind, revision, at_millis, self.chain, self.active.seed);
+        let seed = self.active.seed ^ self.active.offset;
+        let (bytes, checksum) = self.frame.finish(kind, revision, at_millis, self.chain, seed);
         let action = "writing to the log";
         self.active.file.write_at(bytes, self.active.offset).map_err(failed(action))?;
         if !planted::bug(planted::Bug::SkipSync) {

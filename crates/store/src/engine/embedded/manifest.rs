@@ -51,6 +51,8 @@ pub(crate) struct Manifest {
     pub(crate) first_segment: u64,
     /// A segment that exists, so that a lost end of the log is noticed; 0 before there is one.
     pub(crate) known_segment: u64,
+    /// The checksum of the log's last frame, if the store was closed properly and not opened since.
+    pub(crate) closed_at: Option<u64>,
     /// Numbers below this have been used for part files.
     pub(crate) next_part: u64,
     /// In key order; the first begins at the empty key. Never empty.
@@ -61,7 +63,14 @@ impl Manifest {
     /// A store with nothing in it, that stands at `revision`.
     pub(crate) fn empty(store: StoreId, revision: Revision) -> Self {
         let part = Part { start: Key::from(&b""[..]), base: revision, file: None };
-        Manifest { store, first_segment: 1, known_segment: 0, next_part: 1, parts: vec![part] }
+        Manifest {
+            store,
+            first_segment: 1,
+            known_segment: 0,
+            closed_at: None,
+            next_part: 1,
+            parts: vec![part],
+        }
     }
 
     /// The oldest revision any part is as of: the log is needed from there on.
@@ -155,9 +164,13 @@ impl Manifest {
             Header { kind: FileKind::Manifest, store: self.store, number: 0, revision: 0, at_millis: 0 };
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(&[0; 8]);
-        for number in [self.first_segment, self.known_segment, self.next_part, self.parts.len() as u64] {
+        for number in
+            [self.first_segment, self.known_segment, self.next_part, self.closed_at.is_some().into()]
+        {
             put_varint(&mut bytes, number);
         }
+        bytes.extend_from_slice(&self.closed_at.unwrap_or(0).to_le_bytes());
+        put_varint(&mut bytes, self.parts.len() as u64);
         for part in &self.parts {
             put_bytes(&mut bytes, &part.start);
             put_varint(&mut bytes, part.base.get());
@@ -180,13 +193,15 @@ impl Manifest {
         let mut reader = Reader(&bytes[HOLE + 8..]);
         let (first_segment, known_segment, next_part) =
             (reader.varint()?, reader.varint()?, reader.varint()?);
+        let (is_closed, chain) = (reader.varint()? != 0, reader.u64()?);
+        let closed_at = is_closed.then_some(chain);
         let n_parts = reader.varint()?;
         let parts = (0..n_parts).map(|_| read_part(&mut reader)).collect::<Result<Vec<_>, _>>()?;
         let ordered = parts.windows(2).all(|pair| pair[0].start < pair[1].start);
         if !reader.is_empty() || !ordered || parts.first().is_none_or(|part| !part.start.is_empty()) {
             return Err(Malformed("its parts make no sense"));
         }
-        Ok(Manifest { store, first_segment, known_segment, next_part, parts })
+        Ok(Manifest { store, first_segment, known_segment, closed_at, next_part, parts })
     }
 }
 

@@ -22,15 +22,17 @@ mod table_file;
 pub mod tools;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     thread::{Builder, JoinHandle},
 };
 
 use async_trait::async_trait;
 
-pub use self::error::{DamageError, OpenError};
 use self::{
     checkpoint::{Checkpointer, Sizes},
     error::Doing,
@@ -40,6 +42,10 @@ use self::{
     queue::Queue,
     recovery::Recovered,
     writer::Writer,
+};
+pub use self::{
+    error::{DamageError, OpenError},
+    writer::Counters,
 };
 use crate::{
     Clock, CommitError, Directory, Disk, Read, ReadError, Retention, Revision, Snapshot, Store, SystemClock,
@@ -54,6 +60,7 @@ pub struct Embedded {
     hub: Arc<Hub>,
     queue: Arc<Queue>,
     spare: Arc<Spare>,
+    counters: Arc<Counters>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until everything else is gone.
     _lock: Option<std::fs::File>,
@@ -77,24 +84,27 @@ impl Embedded {
     ) -> Result<Self, OpenError> {
         let Parts { writer, checkpointer, spare } = Parts::open(disk, clock, retention, sizes)?;
         let (tables, hub) = (writer.tables.clone(), writer.hub.clone());
+        hub.spawn_publisher().doing(|| "starting the thread store-publish".into())?;
         let queue = Arc::new(Queue::default());
         let store = Embedded {
             tables,
             hub: hub.clone(),
             queue: queue.clone(),
             spare: spare.clone(),
+            counters: writer.counters.clone(),
             threads: Mutex::default(),
             _lock: None,
         };
+        let (done_tx, done_rx) = mpsc::channel();
         store.spawn("store-write", {
             let queue = queue.clone();
-            move || queue.serve(writer)
+            move || queue.serve(writer, &done_rx)
         })?;
         store.spawn("store-prepare", {
             let hub = hub.clone();
             move || spare.tend(|error| hub.stop(&format!("preparing a segment failed: {error}")))
         })?;
-        store.spawn("store-checkpoint", move || queue.tend(checkpointer, &hub))?;
+        store.spawn("store-checkpoint", move || queue.tend(checkpointer, &done_tx, &hub))?;
         Ok(store)
     }
 
@@ -103,6 +113,11 @@ impl Embedded {
             Builder::new().name(name.into()).spawn(run).doing(|| format!("starting the thread {name}"))?;
         self.threads.lock().expect("no one panics while holding the threads").push(thread);
         Ok(())
+    }
+
+    /// What the writer has done since the store was opened.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Lets the threads finish what they have, and waits for them.
@@ -144,9 +159,10 @@ impl Parts {
         let log = Log::start(spare.clone(), segments.clone(), chain, head)
             .doing(|| "preparing a segment".into())?;
         manifest.known_segment = log.segment();
+        manifest.closed_at = None;
         manifest.write(&*disk).doing(|| "writing the manifest".into())?;
         let tables = Arc::new(Tables::new(state));
-        let hub = Hub::spawn(tables.clone()).doing(|| "starting the thread store-publish".into())?;
+        let hub = Hub::new(tables.clone());
         let mut retainer = Retainer { keep: retention, ages };
         retainer.trim(&tables, clock.now_millis());
         let checkpointer =

@@ -1,7 +1,7 @@
 //! The queue before the writer, and the loops of the threads behind it.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard, mpsc},
     time::Duration,
 };
 
@@ -88,8 +88,9 @@ impl Queue {
         self.closed.notify_all();
     }
 
-    /// The writer's thread: serves the queue until it is closed and empty.
-    pub(crate) fn serve(&self, mut writer: Writer) {
+    /// The writer's thread: serves the queue until it is closed and empty, and then closes the store with the
+    /// checkpointer, which its thread hands over.
+    pub(crate) fn serve(&self, mut writer: Writer, checkpointer_rx: &mpsc::Receiver<Checkpointer>) {
         let mut taken = Waiting::default();
         loop {
             let is_closing = {
@@ -106,7 +107,11 @@ impl Queue {
                 waiting.is_closing
             };
             if taken.is_empty() && is_closing {
-                return writer.close();
+                // A checkpointer that does not come has failed, and then the store has stopped already.
+                return match checkpointer_rx.recv() {
+                    Ok(mut checkpointer) => writer.close(&mut checkpointer),
+                    Err(_) => writer.hub.stop("closed"),
+                };
             }
             let mut replies = taken.replies.drain(..);
             for group in groups(&taken.txns) {
@@ -140,12 +145,18 @@ impl Queue {
     }
 
     /// The checkpointer's thread: rewrites what is due until the queue is closed.
-    pub(crate) fn tend(&self, mut checkpointer: Checkpointer, hub: &Arc<Hub>) {
+    pub(crate) fn tend(
+        &self,
+        mut checkpointer: Checkpointer,
+        done_tx: &mpsc::Sender<Checkpointer>,
+        hub: &Arc<Hub>,
+    ) {
         let mut pause = TEND;
         loop {
             let waited = self.closed.wait_timeout_while(self.waiting(), pause, |waiting| !waiting.is_closing);
             let is_closing = waited.expect("no one panics while holding the queue").0.is_closing;
             if is_closing || hub.stop_reason().is_some() {
+                let _ = done_tx.send(checkpointer);
                 return;
             }
             pause = match checkpointer.step_if_due() {

@@ -97,10 +97,16 @@ impl Recovered {
             Some((last, Ending::Closed(FrameKind::Continues))) => Some(last + 1),
             _ => Some(self.manifest.known_segment).filter(|known| *known > 0 && !numbers.contains(known)),
         };
-        match missing {
-            Some(number) => Err(DamageError::new(&segment_name(number), 0, "it is missing").into()),
-            None => Ok(()),
+        if let Some(number) = missing {
+            return Err(DamageError::new(&segment_name(number), 0, "it is missing").into());
         }
+        if self.manifest.closed_at.is_some_and(|chain| chain != self.chain) {
+            let (last, end) =
+                self.segments.last().map_or((self.manifest.known_segment, 0), |(n, info)| (*n, info.used));
+            let why = "the store was closed properly, yet the end of the log is not what it was";
+            return Err(DamageError::new(&segment_name(last), end, why).into());
+        }
+        Ok(())
     }
 
     /// A segment in use must follow one that was closed, and none may be left out.
@@ -196,7 +202,7 @@ impl Recovered {
         }
         let mut frame = FrameBuilder::default();
         frame.bare();
-        let seed = self.manifest.store.seed(FileKind::Segment, open.segment);
+        let seed = self.manifest.store.seed(FileKind::Segment, open.segment) ^ end;
         let (bytes, checksum) = frame.finish(FrameKind::Ends, self.state.head, 0, self.chain, seed);
         file.write_at(bytes, end)?;
         file.sync()?;

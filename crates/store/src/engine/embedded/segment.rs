@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use super::{
     codec::{SECTOR, Seed},
     error::{DamageError, Doing, OpenError},
-    frame::{Frame, FrameKind, holds_intact_frame},
+    frame::{Frame, FrameKind},
     header::{FileKind, Header, StoreId},
 };
 use crate::{Disk, DiskFile};
@@ -159,7 +159,7 @@ impl SegmentReader {
         on_frame: &mut impl FnMut(&str, &Frame<'_>) -> Result<(), DamageError>,
     ) -> Result<ControlFlow<Ending, (FrameKind, usize, u64)>, DamageError> {
         let damage = |why: &str| DamageError::new(&self.name, offset as u64, why);
-        match Frame::decode(&self.bytes[offset..], self.seed) {
+        match Frame::decode(&self.bytes[offset..], self.seed ^ offset as u64) {
             Ok(frame) => {
                 if chain.is_some_and(|chain| chain != frame.previous) {
                     return Err(damage("a frame does not follow on the one before it"));
@@ -169,13 +169,18 @@ impl SegmentReader {
             }
             Err(_) if all_zero(&self.bytes[offset..]) => Ok(ControlFlow::Break(Ending::Open)),
             Err(why) => {
-                let rest = (offset + SECTOR).min(self.bytes.len());
-                if holds_intact_frame(&self.bytes[rest..], self.seed) {
+                if self.holds_intact_frame(offset + SECTOR) {
                     return Err(damage(&format!("{why}, yet a later frame is intact")));
                 }
                 Ok(ControlFlow::Break(Ending::Torn))
             }
         }
+    }
+
+    /// Whether an intact frame begins at `offset` or later: proof that what stands before it was once synced.
+    fn holds_intact_frame(&self, offset: usize) -> bool {
+        let sectors = (offset..self.bytes.len()).step_by(SECTOR);
+        sectors.into_iter().any(|at| Frame::decode(&self.bytes[at..], self.seed ^ at as u64).is_ok())
     }
 
     fn expect_zeros(&self, offset: usize) -> Result<(), DamageError> {

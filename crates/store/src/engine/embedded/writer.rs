@@ -4,9 +4,13 @@
 //! by all of it. Nobody is answered before the sync, refusals included: what a refusal shows must be durable
 //! too. Start at [`Writer::commit`].
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use super::{
+    checkpoint::Checkpointer,
     log::{AppendError, Log},
     planted,
 };
@@ -20,6 +24,26 @@ use crate::{
 /// Bytes of keys and values in one group. More would make everyone in it wait longer for little gain.
 pub(crate) const GROUP_BYTES: usize = 2 << 20;
 
+/// What the writer has done since the store was opened.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Transactions that changed something.
+    pub commits: AtomicU64,
+    /// Groups they were written in: as many syncs.
+    pub groups: AtomicU64,
+    /// Bytes appended to the log.
+    pub log_bytes: AtomicU64,
+}
+
+impl Counters {
+    fn count(&self, changes: &[Arc<Change>], n_bytes: u64) {
+        let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return };
+        self.commits.fetch_add(last.revision.get() - first.revision.get() + 1, Ordering::Relaxed);
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.log_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+    }
+}
+
 /// Owns the log. One thread's.
 pub(crate) struct Writer {
     pub(crate) log: Log,
@@ -27,6 +51,7 @@ pub(crate) struct Writer {
     pub(crate) hub: Arc<Hub>,
     pub(crate) retainer: Retainer,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counters: Arc<Counters>,
     /// Used again for every group.
     changes: Vec<Arc<Change>>,
 }
@@ -39,7 +64,7 @@ impl Writer {
         retainer: Retainer,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Writer { log, tables, hub, retainer, clock, changes: vec![] }
+        Writer { log, tables, hub, retainer, clock, counters: Arc::default(), changes: vec![] }
     }
 
     /// Commits a group, in order, and calls `reply` with each transaction's place in it and its outcome.
@@ -66,6 +91,7 @@ impl Writer {
         }
         match self.log.append(&self.changes, now_millis) {
             Ok(n_bytes) => {
+                self.counters.count(&self.changes, n_bytes);
                 self.tables.apply(&self.changes);
                 self.retainer.note(&self.tables, &self.changes, n_bytes, now_millis);
                 self.hub.notify();
@@ -103,12 +129,13 @@ impl Writer {
         }
     }
 
-    /// Ends the log properly. Nothing can be written afterwards.
-    pub(crate) fn close(&mut self) {
-        if self.hub.stop_reason().is_none()
-            && let Err(error) = self.log.close(self.clock.now_millis())
-        {
-            self.give_up(error);
+    /// Ends the log properly and says so in the manifest. Nothing can be written afterwards.
+    pub(crate) fn close(&mut self, checkpointer: &mut Checkpointer) {
+        if self.hub.stop_reason().is_none() {
+            match self.log.close(self.clock.now_millis()) {
+                Ok(chain) => checkpointer.close(chain),
+                Err(error) => drop(self.give_up(error)),
+            }
         }
         self.hub.stop("closed");
     }
