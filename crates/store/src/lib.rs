@@ -36,3 +36,8 @@ pub use revision::Revision;
 pub use snapshot::{Page, Snapshot, Window};
 pub use txn::{CommitError, Expect, MAX_KEY_BYTES, MAX_TXN_BYTES, MAX_TXN_OPS, Mismatch, Txn};
 pub use watch::{Delivery, Watch};
+
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -1,6 +1,7 @@
 //! The embedded engine on a disk that can do anything to it.
 
 mod faults;
+mod format;
 mod power_cut;
 mod rot;
 mod world;

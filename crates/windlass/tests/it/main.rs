@@ -1,0 +1,6 @@
+//! The binary, as people and scripts use it.
+
+mod docs;
+mod house;
+mod store_tools;
+mod support;
