@@ -95,13 +95,39 @@ impl History {
             .find(|step| *step.change.key == *key)
     }
 
+    /// The revision of the change at this place, counted from the oldest.
+    pub(crate) fn revision_at(&self, idx: usize) -> Option<Revision> {
+        self.steps.get(idx).map(|step| step.change.revision)
+    }
+
+    /// The place of the first change after `revision`.
+    ///
+    /// Where every transaction makes one change and revisions have no gaps, that can be computed; so the search
+    /// begins there and doubles its reach in the direction that is left.
     fn first_after(&self, revision: Revision) -> usize {
-        // Never "equal", so that the search ends on the boundary and not on any of several equals.
-        let before = |step: &Step| match step.change.revision <= revision {
-            true => std::cmp::Ordering::Less,
-            false => std::cmp::Ordering::Greater,
-        };
-        self.steps.binary_search_by(before).unwrap_or_else(|boundary| boundary)
+        let len = self.steps.len();
+        let is_after = |idx: usize| self.steps[idx].change.revision > revision;
+        let Some(first) = self.revision_at(0) else { return 0 };
+        let guess = len.min((revision.next().get().saturating_sub(first.get())) as usize);
+        let (mut low, mut high, mut reach) = (guess, guess, 1);
+        if guess < len && !is_after(guess) {
+            while high < len && !is_after(high) {
+                low = high + 1;
+                high = len.min(high + reach);
+                reach *= 2;
+            }
+        } else {
+            while low > 0 && is_after(low - 1) {
+                high = low - 1;
+                low = high.saturating_sub(reach);
+                reach *= 2;
+            }
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_after(middle) { high = middle } else { low = middle + 1 }
+        }
+        low
     }
 }
 
@@ -176,9 +202,42 @@ impl Ages {
             self.changes -= batch.changes;
         }
     }
+}
 
-    /// Bytes of the changes in the window.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A history of these revisions, one change each.
+    fn history(revisions: &[u64]) -> History {
+        let mut history = History::default();
+        for &revision in revisions {
+            let change = Change {
+                key: "key".into(),
+                revision: Revision::new(revision),
+                current: None,
+                previous: None,
+            };
+            history.push(Arc::new(change), None);
+        }
+        history
+    }
+
+    #[test]
+    fn the_first_change_after_a_revision_is_found_with_gaps_and_repeats() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..500 {
+            let mut revisions: Vec<u64> = (0..random.usize(..60)).map(|_| random.u64(5..90)).collect();
+            revisions.sort_unstable();
+            let history = history(&revisions);
+            for revision in 0..100 {
+                let expected = revisions.partition_point(|&other| other <= revision);
+                assert_eq!(
+                    history.first_after(Revision::new(revision)),
+                    expected,
+                    "{revision} in {revisions:?}"
+                );
+            }
+        }
     }
 }

@@ -174,8 +174,7 @@ impl Tables {
         // In steps, so that a large compaction does not hold readers up.
         loop {
             let mut state = self.state.write().expect("no one panics while holding the tables");
-            let step = state.history.after(state.floor).nth(APPLY_CHUNK).map(|change| change.revision);
-            match step {
+            match state.history.revision_at(APPLY_CHUNK) {
                 Some(step) if step < floor => state.trim(step),
                 _ => return state.trim(floor),
             }
@@ -222,6 +221,9 @@ fn chunks_at_revisions(changes: &[Arc<Change>], size: usize) -> impl Iterator<It
     })
 }
 
+/// What a change counts at least: about what it takes in memory, however small its key and value.
+const MIN_COST: u64 = 384;
+
 /// Retention as the writer applies it, beside the tables.
 #[derive(Debug)]
 pub(crate) struct Retainer {
@@ -237,6 +239,7 @@ impl Retainer {
     /// Notes new changes and forgets old ones. `cost` is what the batch takes where history is kept.
     pub(crate) fn note(&mut self, tables: &Tables, changes: &[Arc<Change>], cost: u64, now_millis: u64) {
         let Some(last) = changes.last() else { return };
+        let cost = cost.max(changes.len() as u64 * MIN_COST);
         self.ages.push(last.revision, now_millis, changes.len(), cost);
         self.trim(tables, now_millis);
     }

@@ -23,11 +23,6 @@ impl<'a> Planner<'a> {
         Planner { state, ahead: HashMap::new(), head: state.head }
     }
 
-    /// The revision after everything planned so far.
-    pub(crate) fn head(&self) -> Revision {
-        self.head
-    }
-
     /// The changes `txn` makes at the next revision; none when it has no effect, and then no revision is used.
     pub(crate) fn plan(
         &mut self,

@@ -1,3 +1,4 @@
 //! The store through its public surface.
 
+mod formats;
 mod kill;

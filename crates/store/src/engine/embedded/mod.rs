@@ -187,11 +187,15 @@ fn find_or_create(disk: &dyn Disk) -> Result<Manifest, OpenError> {
 
 /// Takes the directory for this process, until the file is closed.
 fn lock(directory: &Path) -> Result<std::fs::File, OpenError> {
-    use std::io::{Read, Write};
+    use std::{
+        io::{Read, Write},
+        os::unix::fs::OpenOptionsExt,
+    };
     let path = directory.join("LOCK");
     let doing = || format!("locking {}", path.display());
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options.read(true).write(true).create(true).truncate(false).open(&path).doing(doing)?;
+    let mut file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).doing(doing)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).doing(doing)?;

@@ -4,7 +4,6 @@
 
 /// A mistake the engine could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "planted in tests only"))]
 pub(crate) enum Bug {
     /// The log is written but not synced.
     SkipSync,
