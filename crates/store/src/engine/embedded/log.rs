@@ -97,6 +97,7 @@ impl Spare {
     }
 
     /// Makes the next segment ready if it is not.
+    #[cfg(test)]
     pub(crate) fn prepare(&self) -> io::Result<()> {
         self.slot().prepare(&*self.disk, self.store, 0)
     }
