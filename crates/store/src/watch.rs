@@ -97,7 +97,7 @@ impl Watch {
             self.hub.check_running()?;
             let published = self.hub.published();
             let mut batch = Vec::new();
-            if self.group.take(self.cursor, &mut batch) {
+            if self.group.take(self.cursor, published, &mut batch) {
                 self.cursor = match batch.last() {
                     Some(last) => last.revision,
                     None => published.max(self.cursor),
@@ -174,15 +174,18 @@ impl Group {
         self.ring.lock().expect("no one panics while holding a ring")
     }
 
-    /// Copies what comes after `cursor`; false when the ring does not reach back that far.
-    fn take(&self, cursor: Revision, batch: &mut Vec<Arc<Change>>) -> bool {
+    /// Copies what comes after `cursor`, up to `published`: what lies beyond is still being filed, and the last
+    /// revision there may be incomplete. False when the ring does not reach back to `cursor`.
+    fn take(&self, cursor: Revision, published: Revision, batch: &mut Vec<Arc<Change>>) -> bool {
         let ring = self.ring();
         if cursor < ring.start {
             return false;
         }
         let first = ring.changes.partition_point(|change| change.revision <= cursor);
         for change in ring.changes.range(first..) {
-            if batch.len() >= BATCH && batch.last().is_some_and(|last| last.revision != change.revision) {
+            let full =
+                batch.len() >= BATCH && batch.last().is_some_and(|last| last.revision != change.revision);
+            if full || change.revision > published {
                 break;
             }
             batch.push(change.clone());
@@ -218,7 +221,8 @@ impl Group {
 #[derive(Debug)]
 pub(crate) struct Hub {
     tables: Arc<Tables>,
-    /// Everything up to here has been filed with its groups. Written with `groups` held.
+    /// Everything up to here has been filed with its groups, whole revisions at a time, or is missing from
+    /// rings that say so. Written with `groups` held, after the rings.
     published: AtomicU64,
     groups: Mutex<BTreeMap<Box<[u8]>, Weak<Group>>>,
     /// Whether the tables have moved since the publisher last looked.
@@ -230,18 +234,22 @@ pub(crate) struct Hub {
 impl Hub {
     /// A hub over `tables`, with its publisher running.
     pub(crate) fn spawn(tables: Arc<Tables>) -> std::io::Result<Arc<Self>> {
+        let hub = Arc::new(Self::new(tables));
+        let publisher = Arc::downgrade(&hub);
+        std::thread::Builder::new().name("store-publish".into()).spawn(move || publish(&publisher))?;
+        Ok(hub)
+    }
+
+    fn new(tables: Arc<Tables>) -> Self {
         let head = tables.window().head;
-        let hub = Arc::new(Hub {
+        Hub {
             tables,
             published: AtomicU64::new(head.get()),
             groups: Mutex::default(),
             moved: Mutex::default(),
             wake: Condvar::new(),
             stop_tx: watch::channel(None).0,
-        });
-        let publisher = Arc::downgrade(&hub);
-        std::thread::Builder::new().name("store-publish".into()).spawn(move || publish(&publisher))?;
-        Ok(hub)
+        }
     }
 
     /// Follows `prefix` from the first change after `after`.
@@ -418,3 +426,6 @@ fn publish(hub: &Weak<Hub>) {
         *waited.expect("no one panics while holding the signal").0 = false;
     }
 }
+
+#[cfg(test)]
+mod tests;
