@@ -361,9 +361,14 @@ impl Hub {
     /// History was cut before it could be filed (or replaced): rings can no longer claim to be complete.
     fn skip_to(&self, floor: Revision) {
         let groups = self.groups();
-        self.published.store(floor.get(), Ordering::Release);
-        for group in groups.values().filter_map(Weak::upgrade) {
+        let live: Vec<_> = groups.values().filter_map(Weak::upgrade).collect();
+        for group in &live {
             *group.ring() = Ring::starting(floor);
+        }
+        // Only now: a watcher that finds nothing in its ring takes everything published for delivered.
+        self.published.store(floor.get(), Ordering::Release);
+        drop(groups);
+        for group in live {
             group.wake();
         }
     }

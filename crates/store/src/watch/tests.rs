@@ -53,3 +53,28 @@ fn a_revision_that_is_still_being_filed_is_not_delivered() {
     hub.published.store(2, Ordering::Release);
     assert_eq!(poll(&mut watch), [2, 2]);
 }
+
+#[test]
+fn nothing_counts_as_published_before_the_rings_know_of_the_gap() {
+    let hub = hub();
+    let mut watch = hub.watch(b"a", FIRST).unwrap();
+    commit(&hub, 2, &["a"]);
+    commit(&hub, 3, &["b"]);
+    hub.tables.trim(Revision::new(3));
+    std::thread::scope(|scope| {
+        // The publisher must cut the rings, and is held up at the first.
+        let ring = watch.group.ring();
+        scope.spawn(|| hub.publish_some());
+        while hub.groups.try_lock().is_ok() {
+            std::thread::yield_now();
+        }
+        for _ in 0..1000 {
+            assert_eq!(hub.published(), FIRST);
+            std::thread::yield_now();
+        }
+        drop(ring);
+    });
+    assert_eq!(hub.published(), Revision::new(3));
+    let floor = Revision::new(3);
+    assert_eq!(watch.poll(), Err(ReadError::Compacted { requested: FIRST, floor }));
+}
