@@ -116,7 +116,8 @@ pub(crate) struct Ages {
 #[derive(Debug)]
 struct Batch {
     last: Revision,
-    at_millis: u64,
+    oldest_millis: u64,
+    newest_millis: u64,
     bytes: u64,
     changes: usize,
 }
@@ -132,13 +133,15 @@ impl Ages {
         self.changes += n_changes;
         if let Some(batch) = self.batches.back_mut()
             && batch.bytes + bytes <= MERGE_BYTES
-            && at_millis.abs_diff(batch.at_millis) < MERGE_MILLIS
+            && at_millis.abs_diff(batch.oldest_millis) < MERGE_MILLIS
         {
             batch.last = last;
+            batch.newest_millis = batch.newest_millis.max(at_millis);
             batch.bytes += bytes;
             batch.changes += n_changes;
         } else {
-            self.batches.push_back(Batch { last, at_millis, bytes, changes: n_changes });
+            let (oldest_millis, newest_millis) = (at_millis, at_millis);
+            self.batches.push_back(Batch { last, oldest_millis, newest_millis, bytes, changes: n_changes });
         }
     }
 
@@ -153,7 +156,7 @@ impl Ages {
         {
             let over_bytes = self.bytes > max_bytes;
             let spare = self.changes - oldest.changes >= keep.min_changes;
-            let old = now_millis.saturating_sub(oldest.at_millis) > max_age;
+            let old = now_millis.saturating_sub(oldest.newest_millis) > max_age;
             if !(over_bytes || spare && old) {
                 break;
             }
@@ -182,3 +185,6 @@ impl Ages {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests;
