@@ -73,10 +73,13 @@ impl Follower {
 
     /// Reads until everything up to `revision` has been seen, or the watch ends.
     pub(super) async fn try_through(&mut self, revision: Revision) -> Result<(), ReadError> {
-        while self.done < revision {
+        loop {
+            self.poll()?;
+            if self.done >= revision {
+                return Ok(());
+            }
             self.next().await?;
         }
-        Ok(())
     }
 
     /// Reads until everything up to `revision` has been seen.

@@ -237,10 +237,12 @@ pub(super) async fn a_quiet_watch_makes_progress_to_the_head(store: Arc<dyn Stor
     let mut follower = Follower::start(&*store, b"quiet/", head(&*store).await).await;
     for round in 0..5 {
         let revision = put(&*store, "loud/key", format!("{round}")).await;
-        follower.through(revision).await;
+        while follower.done() < revision {
+            let delivery = follower.next().await;
+            assert!(matches!(delivery, Ok(Delivery::Progress(_))), "a quiet watch was told {delivery:?}");
+        }
         assert_eq!(follower.done(), revision);
     }
-    assert_eq!(follower.seen, []);
 }
 
 pub(super) async fn dropping_next_loses_nothing(store: Arc<dyn Store>) {
