@@ -1,14 +1,16 @@
 //! The proof of the contract: one suite that every engine must pass.
 //!
 //! Nothing here is specific to one engine. Revisions may have gaps and an empty store may stand anywhere, so
-//! everything is compared with what the store itself says. There are two parts: the [`CASES`], each a claim
-//! about the contract; and the [`model`], random operations against a simple second implementation. An
-//! engine's tests implement [`Harness`] and call [`run_all`] and [`model::run`]. A failed claim is a panic.
+//! everything is compared with what the store itself says. There are three parts: the [`CASES`], each a claim
+//! about the contract; the [`model`], random operations against a simple second implementation; and
+//! [`linear`], concurrent histories checked for linearizability. An engine's tests implement [`Harness`] and
+//! call [`run_all`], [`model::run`] and [`linear::run`]. A failed claim is a panic.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::Store;
 
+pub mod linear;
 pub mod model;
 
 mod commits;

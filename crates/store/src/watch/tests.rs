@@ -1,7 +1,5 @@
 //! Watches step by step: the publisher is moved by hand, so that every moment in between can be looked at.
 
-use std::collections::BTreeSet;
-
 use super::*;
 use crate::{Entry, tables::State};
 

@@ -2,4 +2,5 @@
 
 mod conformance;
 mod harness;
+mod linearizability;
 mod model;
