@@ -2,8 +2,8 @@
 //!
 //! A store maps keys to values and counts its changes: every transaction that changes anything gets a
 //! [`Revision`] above all earlier ones, and everything it changed carries that revision. The recent past, the
-//! [`Window`], stays readable and watchable. All engines keep the same contract; [`crate::conformance`] is the
-//! proof.
+//! [`Window`], stays readable and watchable. All engines keep the same contract; `crate::conformance` (feature
+//! `testing`) is the proof.
 //!
 //! Promises:
 //! - **Durable.** When [`Store::commit`] returns `Ok`, the change survives any crash. When it returns

@@ -142,7 +142,8 @@ pub(crate) struct Ages {
 #[derive(Debug)]
 struct Batch {
     last: Revision,
-    at_millis: u64,
+    oldest_millis: u64,
+    newest_millis: u64,
     bytes: u64,
     changes: usize,
 }
@@ -158,13 +159,15 @@ impl Ages {
         self.changes += n_changes;
         if let Some(batch) = self.batches.back_mut()
             && batch.bytes + bytes <= MERGE_BYTES
-            && at_millis.abs_diff(batch.at_millis) < MERGE_MILLIS
+            && at_millis.abs_diff(batch.oldest_millis) < MERGE_MILLIS
         {
             batch.last = last;
+            batch.newest_millis = batch.newest_millis.max(at_millis);
             batch.bytes += bytes;
             batch.changes += n_changes;
         } else {
-            self.batches.push_back(Batch { last, at_millis, bytes, changes: n_changes });
+            let (oldest_millis, newest_millis) = (at_millis, at_millis);
+            self.batches.push_back(Batch { last, oldest_millis, newest_millis, bytes, changes: n_changes });
         }
     }
 
@@ -179,7 +182,7 @@ impl Ages {
         {
             let over_bytes = self.bytes > max_bytes;
             let spare = self.changes - oldest.changes >= keep.min_changes;
-            let old = now_millis.saturating_sub(oldest.at_millis) > max_age;
+            let old = now_millis.saturating_sub(oldest.newest_millis) > max_age;
             if !(over_bytes || spare && old) {
                 break;
             }
@@ -205,39 +208,4 @@ impl Ages {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A history of these revisions, one change each.
-    fn history(revisions: &[u64]) -> History {
-        let mut history = History::default();
-        for &revision in revisions {
-            let change = Change {
-                key: "key".into(),
-                revision: Revision::new(revision),
-                current: None,
-                previous: None,
-            };
-            history.push(Arc::new(change), None);
-        }
-        history
-    }
-
-    #[test]
-    fn the_first_change_after_a_revision_is_found_with_gaps_and_repeats() {
-        let mut random = fastrand::Rng::with_seed(1);
-        for _ in 0..500 {
-            let mut revisions: Vec<u64> = (0..random.usize(..60)).map(|_| random.u64(5..90)).collect();
-            revisions.sort_unstable();
-            let history = history(&revisions);
-            for revision in 0..100 {
-                let expected = revisions.partition_point(|&other| other <= revision);
-                assert_eq!(
-                    history.first_after(Revision::new(revision)),
-                    expected,
-                    "{revision} in {revisions:?}"
-                );
-            }
-        }
-    }
-}
+mod tests;

@@ -7,6 +7,9 @@
 
 pub mod contract;
 
+#[cfg(feature = "testing")]
+pub mod conformance;
+
 mod change;
 mod clock;
 mod disk;

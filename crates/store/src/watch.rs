@@ -97,7 +97,7 @@ impl Watch {
             self.hub.check_running()?;
             let published = self.hub.published();
             let mut batch = Vec::new();
-            if self.group.take(self.cursor, &mut batch) {
+            if self.group.take(self.cursor, published, &mut batch) {
                 self.cursor = match batch.last() {
                     Some(last) => last.revision,
                     None => published.max(self.cursor),
@@ -174,15 +174,18 @@ impl Group {
         self.ring.lock().expect("no one panics while holding a ring")
     }
 
-    /// Copies what comes after `cursor`; false when the ring does not reach back that far.
-    fn take(&self, cursor: Revision, batch: &mut Vec<Arc<Change>>) -> bool {
+    /// Copies what comes after `cursor`, up to `published`: what lies beyond is still being filed, and the last
+    /// revision there may be incomplete. False when the ring does not reach back to `cursor`.
+    fn take(&self, cursor: Revision, published: Revision, batch: &mut Vec<Arc<Change>>) -> bool {
         let ring = self.ring();
         if cursor < ring.start {
             return false;
         }
         let first = ring.changes.partition_point(|change| change.revision <= cursor);
         for change in ring.changes.range(first..) {
-            if batch.len() >= BATCH && batch.last().is_some_and(|last| last.revision != change.revision) {
+            let full =
+                batch.len() >= BATCH && batch.last().is_some_and(|last| last.revision != change.revision);
+            if full || change.revision > published {
                 break;
             }
             batch.push(change.clone());
@@ -218,7 +221,8 @@ impl Group {
 #[derive(Debug)]
 pub(crate) struct Hub {
     tables: Arc<Tables>,
-    /// Everything up to here has been filed with its groups. Written with `groups` held.
+    /// Everything up to here has been filed with its groups, whole revisions at a time, or is missing from
+    /// rings that say so. Written with `groups` held, after the rings.
     published: AtomicU64,
     groups: Mutex<BTreeMap<Box<[u8]>, Weak<Group>>>,
     /// Whether the tables have moved since the publisher last looked.
@@ -356,9 +360,14 @@ impl Hub {
     /// History was cut before it could be filed (or replaced): rings can no longer claim to be complete.
     fn skip_to(&self, floor: Revision) {
         let groups = self.groups();
-        self.published.store(floor.get(), Ordering::Release);
-        for group in groups.values().filter_map(Weak::upgrade) {
+        let live: Vec<_> = groups.values().filter_map(Weak::upgrade).collect();
+        for group in &live {
             *group.ring() = Ring::starting(floor);
+        }
+        // Only now: a watcher that finds nothing in its ring takes everything published for delivered.
+        self.published.store(floor.get(), Ordering::Release);
+        drop(groups);
+        for group in live {
             group.wake();
         }
     }
@@ -421,3 +430,6 @@ fn publish(hub: &Weak<Hub>) {
         *waited.expect("no one panics while holding the signal").0 = false;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,22 @@ impl Memory {
         hub.spawn_publisher()?;
         Ok(Memory { tables, hub, writer: Mutex::new(Retainer::new(retention)), clock: Box::new(clock) })
     }
+
+    /// The tables themselves, for tests that forge states.
+    #[cfg(test)]
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// A store that begins with what is in this one, for tests of what happens when a store is reopened.
+    #[cfg(test)]
+    pub(crate) fn again(&self) -> std::io::Result<Self> {
+        let tables = Arc::new(Tables::new(self.tables.state().clone()));
+        let hub = Hub::new(tables.clone());
+        hub.spawn_publisher()?;
+        let writer = Mutex::new(Retainer::new(Retention::default()));
+        Ok(Memory { tables, hub, writer, clock: Box::new(SystemClock) })
+    }
 }
 
 #[async_trait]

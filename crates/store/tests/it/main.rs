@@ -1,4 +1,8 @@
-//! The store through its public surface.
+//! The store from outside: every engine against the suites of `windlass_store::conformance`.
 
+mod conformance;
 mod formats;
+mod harness;
 mod kill;
+mod linearizability;
+mod model;
