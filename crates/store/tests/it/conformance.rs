@@ -2,9 +2,14 @@
 
 use windlass_store::conformance::run_all;
 
-use crate::harness::Memories;
+use crate::harness::{Directories, Memories};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_keeps_the_contract() {
     run_all(&Memories::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn embedded_keeps_the_contract() {
+    run_all(&Directories::default()).await;
 }

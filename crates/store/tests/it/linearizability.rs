@@ -2,7 +2,7 @@
 
 use windlass_store::conformance::linear::{Load, run};
 
-use crate::harness::Memories;
+use crate::harness::{Directories, Memories};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_is_linearizable() {
@@ -14,4 +14,12 @@ async fn memory_is_linearizable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_is_linearizable_when_everyone_wants_the_same_keys() {
     run(&Memories::default(), Load { n_clients: 16, n_calls: 500, n_keys: 2, seed: 0 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn embedded_is_linearizable() {
+    for seed in 0..3 {
+        run(&Directories::default(), Load { seed, ..Load::default() }).await;
+    }
+    run(&Directories::default(), Load { n_clients: 16, n_calls: 500, n_keys: 2, seed: 9 }).await;
 }

@@ -7,7 +7,7 @@ use windlass_store::{
     conformance::model::{N_OPS, run},
 };
 
-use crate::harness::Memories;
+use crate::harness::{Directories, Memories};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_acts_like_the_model() {
@@ -24,4 +24,16 @@ async fn memory_acts_like_the_model_while_it_forgets_by_age() {
 async fn memory_acts_like_the_model_while_it_forgets_by_size() {
     let retention = Retention { min_age: Duration::MAX, min_changes: usize::MAX, max_bytes: 256 << 10 };
     run(&Memories { retention, ..Memories::default() }, N_OPS / 2, 2_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_acts_like_the_model_and_is_reopened_now_and_then() {
+    run(&Directories { without_sync: true, ..Directories::default() }, N_OPS, 3_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded_acts_like_the_model_while_it_forgets() {
+    let retention = Retention { min_age: Duration::from_secs(5), min_changes: 50, max_bytes: 256 << 10 };
+    let harness = Directories { retention, without_sync: true, ..Directories::default() };
+    run(&harness, N_OPS / 2, 4_000_000).await;
 }

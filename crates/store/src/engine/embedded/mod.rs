@@ -71,18 +71,18 @@ impl Embedded {
     pub fn open(directory: &Path, retention: Retention) -> Result<Self, OpenError> {
         let disk = Directory::open(directory).doing(|| format!("opening {}", directory.display()))?;
         let lock = lock(directory)?;
-        let mut store = Self::open_on(Arc::new(disk), Arc::new(SystemClock), retention, Sizes::default())?;
+        let mut store = Self::open_on(Arc::new(disk), Arc::new(SystemClock), retention)?;
         store._lock = Some(lock);
         Ok(store)
     }
 
-    fn open_on(
+    /// Opens the store on `disk`, creating it if there is none. That nobody else does so is up to the caller.
+    pub fn open_on(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         retention: Retention,
-        sizes: Sizes,
     ) -> Result<Self, OpenError> {
-        let Parts { writer, checkpointer, spare } = Parts::open(disk, clock, retention, sizes)?;
+        let Parts { writer, checkpointer, spare } = Parts::open(disk, clock, retention, Sizes::default())?;
         let (tables, hub) = (writer.tables.clone(), writer.hub.clone());
         hub.spawn_publisher().doing(|| "starting the thread store-publish".into())?;
         let queue = Arc::new(Queue::default());
