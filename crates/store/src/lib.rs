@@ -31,6 +31,7 @@ pub use contract::{Read, ReadError, Store};
 pub use disk::{Directory, Disk, DiskFile};
 pub use engine::{
     embedded::{Counters, DamageError, Embedded, OpenError, tools},
+    etcd::{ConnectError, Etcd, EtcdConfig, EtcdIdentity, EtcdTls, EtcdUser},
     memory::Memory,
 };
 pub use history::Retention;

@@ -10,8 +10,9 @@ use crate::{Entry, Key, Revision};
 pub const MAX_TXN_OPS: usize = 128;
 
 /// Most bytes of keys and values in one transaction: etcd's default request limit of 1.5 MiB, less what its
-/// message needs around them.
-pub const MAX_TXN_BYTES: usize = 1536 * 1024 - 16 * 1024;
+/// message needs around them. That is mostly the keys of the preconditions; where these alone take more, etcd
+/// may find a transaction too large that is within this limit.
+pub const MAX_TXN_BYTES: usize = 1536 * 1024 - 64 * 1024;
 
 /// Longest key. Kubernetes names are at most 253 bytes and a key holds four of them.
 pub const MAX_KEY_BYTES: usize = 4096;
@@ -210,6 +211,9 @@ pub enum CommitError {
         /// What the log asked the disk for.
         needed_bytes: u64,
     },
+    /// The store could not be reached, or let nobody in. Nothing was written; try again.
+    #[error("the store did not take the transaction: {0}")]
+    Unavailable(Arc<str>),
     /// The store stopped after a disk error, or never answered: the change may or may not be durable. Read
     /// it back to find out.
     #[error("the outcome of the transaction is unknown: {0}")]

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{Change, Entry, Key, Mismatch, Revision, Txn, tables::State};
 
 pub(crate) mod embedded;
+pub(crate) mod etcd;
 pub(crate) mod memory;
 
 /// Works out what transactions change, one after the other, before any of it is in the tables.
