@@ -2,7 +2,7 @@
 
 use windlass_store::conformance::run_all;
 
-use crate::harness::{Directories, Memories};
+use crate::harness::{Directories, Etcds, Memories};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_keeps_the_contract() {
@@ -12,4 +12,10 @@ async fn memory_keeps_the_contract() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn embedded_keeps_the_contract() {
     run_all(&Directories::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn etcd_keeps_the_contract() {
+    let Some(etcds) = Etcds::spawn().await else { return };
+    run_all(&etcds).await;
 }

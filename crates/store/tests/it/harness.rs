@@ -4,15 +4,20 @@ use std::{
     collections::HashMap,
     io,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_trait::async_trait;
 use tempfile::TempDir;
 use windlass_store::{
-    Directory, Disk, DiskFile, Embedded, Memory, Retention, Store,
+    Directory, Disk, DiskFile, Embedded, Etcd, EtcdConfig, Memory, Retention, Store,
     conformance::{Harness, ManualClock},
 };
+
+use crate::etcd_server::EtcdServer;
 
 /// Stores in memory.
 #[derive(Default)]
@@ -90,6 +95,45 @@ impl Harness for Directories {
 
     fn clock(&self) -> Option<&ManualClock> {
         Some(&self.clock)
+    }
+}
+
+/// Stores on one etcd, each behind a prefix of its own.
+pub(crate) struct Etcds {
+    server: EtcdServer,
+    n_stores: AtomicU64,
+    prefixes: Mutex<HashMap<usize, String>>,
+}
+
+impl Etcds {
+    /// `None` where there is no etcd; that has been said then.
+    pub(crate) async fn spawn() -> Option<Self> {
+        let server = EtcdServer::spawn().await?;
+        Some(Etcds { server, n_stores: AtomicU64::new(0), prefixes: Mutex::default() })
+    }
+
+    async fn open(&self, prefix: String) -> Arc<dyn Store> {
+        let config = EtcdConfig { prefix: prefix.clone(), ..self.server.config() };
+        let store: Arc<dyn Store> = Arc::new(Etcd::connect(config).await.expect("etcd is up"));
+        self.prefixes.lock().expect("nobody panicked").insert(address(&store), prefix);
+        store
+    }
+}
+
+#[async_trait]
+impl Harness for Etcds {
+    async fn fresh(&self) -> Arc<dyn Store> {
+        self.open(format!("/store-{}/", self.n_stores.fetch_add(1, Ordering::Relaxed))).await
+    }
+
+    fn reopens(&self) -> bool {
+        true
+    }
+
+    async fn reopen(&self, closed: Arc<dyn Store>) -> Arc<dyn Store> {
+        let prefix = self.prefixes.lock().expect("nobody panicked").remove(&address(&closed));
+        drop(closed);
+        self.open(prefix.expect("it was opened here")).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use windlass_store::conformance::linear::{Load, run};
 
-use crate::harness::{Directories, Memories};
+use crate::harness::{Directories, Etcds, Memories};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn memory_is_linearizable() {
@@ -22,4 +22,13 @@ async fn embedded_is_linearizable() {
         run(&Directories::default(), Load { seed, ..Load::default() }).await;
     }
     run(&Directories::default(), Load { n_clients: 16, n_calls: 500, n_keys: 2, seed: 9 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn etcd_is_linearizable() {
+    let Some(etcds) = Etcds::spawn().await else { return };
+    for seed in 0..3 {
+        run(&etcds, Load { seed, ..Load::default() }).await;
+    }
+    run(&etcds, Load { n_clients: 16, n_calls: 200, n_keys: 2, seed: 9 }).await;
 }

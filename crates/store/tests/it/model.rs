@@ -7,7 +7,7 @@ use windlass_store::{
     conformance::model::{N_OPS, run},
 };
 
-use crate::harness::{Directories, Memories};
+use crate::harness::{Directories, Etcds, Memories};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_acts_like_the_model() {
@@ -36,4 +36,10 @@ async fn embedded_acts_like_the_model_while_it_forgets() {
     let retention = Retention { min_age: Duration::from_secs(5), min_changes: 50, max_bytes: 256 << 10 };
     let harness = Directories { retention, without_sync: true, ..Directories::default() };
     run(&harness, N_OPS / 2, 4_000_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_acts_like_the_model() {
+    let Some(etcds) = Etcds::spawn().await else { return };
+    run(&etcds, N_OPS / 40, 5_000_000).await;
 }
