@@ -66,14 +66,12 @@ impl Snapshot {
 
     /// At most `limit` entries (0: all) whose keys start with `prefix` and are not less than `start`.
     pub fn range(&self, prefix: &[u8], start: Option<&[u8]>, limit: usize) -> Page {
-        let mut entries = Vec::new();
-        for entry in self.iter(prefix, start) {
-            if limit != 0 && entries.len() == limit {
-                return Page { entries, more: true };
-            }
-            entries.push(entry.clone());
-        }
-        Page { entries, more: false }
+        let mut found = self.iter(prefix, start);
+        let entries = match limit {
+            0 => found.by_ref().cloned().collect(),
+            _ => found.by_ref().take(limit).cloned().collect(),
+        };
+        Page { more: limit != 0 && found.next().is_some(), entries }
     }
 
     /// All entries whose keys start with `prefix` and are not less than `start`, in key order.
@@ -104,13 +102,18 @@ impl Snapshot {
 
     /// All entries between two keys, in key order.
     pub(crate) fn between(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Entries<'_> {
-        let past = self.at < self.state.head;
+        let has_graves = !self.is_at_head() && !self.state.graves.is_empty();
         Entries {
             snapshot: self,
             live: self.state.live.range::<_, [u8]>(bounds).peekable(),
-            graves: (past && !self.state.graves.is_empty())
-                .then(|| self.state.graves.range::<_, [u8]>(bounds).peekable()),
+            graves: has_graves.then(|| self.state.graves.range::<_, [u8]>(bounds).peekable()),
+            gathered: vec![].into_iter(),
+            gather: GATHER.0,
         }
+    }
+
+    fn is_at_head(&self) -> bool {
+        self.at == self.state.head
     }
 
     /// Follows a live entry back to this snapshot's revision.
@@ -138,11 +141,31 @@ fn bounds<'a>(
 
 type Ranged<'a, V> = Peekable<imbl::ordmap::RangedIter<'a, Key, V, imbl::shared_ptr::DefaultSharedPtr>>;
 
+/// Live entries are fetched from the table this many at a time before any of them is looked at: each look is a
+/// cache miss, and only misses that stand together overlap. The first few alone, for those who want no more.
+const GATHER: (usize, usize) = (4, 64);
+
 /// Entries of a snapshot in key order: the live table and the graves, merged.
 pub(crate) struct Entries<'a> {
     snapshot: &'a Snapshot,
     live: Ranged<'a, Arc<Entry>>,
+    /// `None` when there are none left, or none that matter.
     graves: Option<Ranged<'a, Revision>>,
+    gathered: std::vec::IntoIter<&'a Arc<Entry>>,
+    gather: usize,
+}
+
+impl<'a> Entries<'a> {
+    /// The next live entry, when there are no graves to merge with.
+    fn next_live(&mut self) -> Option<&'a Arc<Entry>> {
+        if let Some(entry) = self.gathered.next() {
+            return Some(entry);
+        }
+        let gathered: Vec<_> = self.live.by_ref().take(self.gather).map(|(_, entry)| entry).collect();
+        self.gather = GATHER.1;
+        self.gathered = gathered.into_iter();
+        self.gathered.next()
+    }
 }
 
 impl<'a> Iterator for Entries<'a> {
@@ -151,7 +174,10 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let Some(graves) = &mut self.graves else {
-                let (_, entry) = self.live.next()?;
+                let entry = self.next_live()?;
+                if self.snapshot.is_at_head() {
+                    return Some(entry);
+                }
                 match self.snapshot.then(entry) {
                     Some(entry) => return Some(entry),
                     None => continue,

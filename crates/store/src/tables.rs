@@ -99,8 +99,8 @@ impl State {
 
     /// The change that putting (`Some`) or deleting (`None`) makes at `revision`; `None` when it makes none.
     pub(crate) fn change(
-        key: &Key,
-        value: Option<&Bytes>,
+        key: Key,
+        value: Option<Bytes>,
         previous: Option<Arc<Entry>>,
         revision: Revision,
     ) -> Option<Arc<Change>> {
@@ -108,8 +108,8 @@ impl State {
             return None;
         }
         // Versions of one key share its bytes.
-        let key = previous.as_ref().map_or(key, |entry| &entry.key).clone();
-        let current = value.map(|value| Arc::new(Entry { key: key.clone(), value: value.clone(), revision }));
+        let key = previous.as_ref().map_or(key, |entry| entry.key.clone());
+        let current = value.map(|value| Arc::new(Entry { key: key.clone(), value, revision }));
         Some(Arc::new(Change { key, revision, current, previous }))
     }
 }
@@ -137,6 +137,13 @@ impl Tables {
 
     pub(crate) fn window(&self) -> Window {
         self.state().window()
+    }
+
+    /// The recent past alone: whoever only follows it need not hold on to the live table, which the writer
+    /// would have to copy for them.
+    pub(crate) fn recent(&self) -> (History, Window) {
+        let state = self.state();
+        (state.history.clone(), state.window())
     }
 
     /// Applies committed changes in order. Readers never see half a revision.

@@ -113,12 +113,12 @@ impl Watch {
 
     /// Reads on in the history, for a while or to its end.
     fn scan_history(&mut self, batch: &mut Vec<Arc<Change>>) -> Result<(), ReadError> {
-        let state = self.hub.tables.state().clone();
-        if self.cursor < state.floor {
-            return Err(ReadError::Compacted { requested: self.cursor, floor: state.floor });
+        let (history, window) = self.hub.tables.recent();
+        if self.cursor < window.floor {
+            return Err(ReadError::Compacted { requested: self.cursor, floor: window.floor });
         }
         let mut last = self.cursor;
-        for (n_seen, change) in state.history.after(self.cursor).enumerate() {
+        for (n_seen, change) in history.after(self.cursor).enumerate() {
             let whole_revision = change.revision != last;
             if whole_revision && (n_seen >= SCAN || batch.len() >= BATCH) {
                 self.cursor = last;
@@ -129,7 +129,7 @@ impl Watch {
                 batch.push(change.clone());
             }
         }
-        self.cursor = state.head;
+        self.cursor = window.head;
         Ok(())
     }
 
@@ -324,17 +324,17 @@ impl Hub {
 
     /// Files the next changes with their groups and wakes those; false when there is nothing left.
     fn publish_some(&self) -> bool {
-        let state = self.tables.state().clone();
+        let (history, window) = self.tables.recent();
         let from = self.published();
-        if from < state.floor {
-            self.skip_to(state.floor);
+        if from < window.floor {
+            self.skip_to(window.floor);
             return true;
         }
         let mut touched: Vec<Arc<Group>> = Vec::new();
         let mut groups = self.groups();
         let mut published = from;
         let mut more = false;
-        for (n_filed, change) in state.history.after(from).enumerate() {
+        for (n_filed, change) in history.after(from).enumerate() {
             if n_filed >= SCAN && change.revision != published {
                 more = true;
                 break;
@@ -347,7 +347,7 @@ impl Hub {
             });
         }
         if !more {
-            published = published.max(state.head);
+            published = published.max(window.head);
         }
         self.published.store(published.get(), Ordering::Release);
         drop(groups);

@@ -60,11 +60,14 @@ impl Store for Memory {
         if let Some(reason) = self.hub.stop_reason() {
             return Err(CommitError::Stopped(reason));
         }
+        let n_bytes = txn.bytes() as u64;
         let mut changes = Vec::with_capacity(txn.ops.len());
-        let revision =
-            Planner::new(&self.tables.state()).plan(&txn, &mut changes).map_err(CommitError::Refused)?;
+        let revision = {
+            let state = self.tables.state();
+            Planner::new(state.head).plan(&state, txn, &mut changes).map_err(CommitError::Refused)?
+        };
         self.tables.apply(&changes);
-        retainer.note(&self.tables, &changes, txn.bytes() as u64, self.clock.now_millis());
+        retainer.note(&self.tables, &changes, n_bytes, self.clock.now_millis());
         self.hub.notify();
         Ok(revision)
     }

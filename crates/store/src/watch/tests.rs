@@ -13,7 +13,7 @@ fn hub() -> Arc<Hub> {
 fn puts(revision: u64, keys: &[&str]) -> Vec<Arc<Change>> {
     let put = |key: &&str| {
         let (key, revision) = ((*key).into(), Revision::new(revision));
-        State::change(&key, Some(&"x".into()), None, revision).expect("a put is a change")
+        State::change(key, Some("x".into()), None, revision).expect("a put is a change")
     };
     keys.iter().map(put).collect()
 }

@@ -235,8 +235,11 @@ impl Log {
         let seed = self.active.seed ^ self.active.offset;
         let (bytes, checksum) = self.frame.finish(kind, revision, at_millis, self.chain, seed);
         let action = "writing to the log";
+        if planted::bug(planted::Bug::AckBeforeSync) {
+            self.active.file.sync().map_err(failed("syncing the log, a frame too late"))?;
+        }
         self.active.file.write_at(bytes, self.active.offset).map_err(failed(action))?;
-        if !planted::bug(planted::Bug::SkipSync) {
+        if !planted::bug(planted::Bug::SkipSync) && !planted::bug(planted::Bug::AckBeforeSync) {
             self.active.file.sync().map_err(failed("syncing the log"))?;
         }
         self.active.offset += bytes.len() as u64;

@@ -1,7 +1,11 @@
 //! The queue before the writer, and the loops of the threads behind it.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, mpsc},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -10,7 +14,7 @@ use tokio::sync::oneshot;
 use super::{
     checkpoint::Checkpointer,
     is_no_space,
-    writer::{GROUP_BYTES, Writer},
+    writer::{Applier, GROUP_BYTES, Group, Writer},
 };
 use crate::{CommitError, ReadError, Revision, Txn, watch::Hub};
 
@@ -90,42 +94,64 @@ impl Queue {
 
     /// The writer's thread: serves the queue until it is closed and empty, and then closes the store with the
     /// checkpointer, which its thread hands over.
-    pub(crate) fn serve(&self, mut writer: Writer, checkpointer_rx: &mpsc::Receiver<Checkpointer>) {
+    pub(crate) fn serve(
+        &self,
+        mut writer: Writer,
+        applier: Applier,
+        checkpointer_rx: &mpsc::Receiver<Checkpointer>,
+    ) {
+        let after_sync = AfterSync::new(applier);
+        std::thread::scope(|scope| {
+            let (done_tx, done_rx) = mpsc::sync_channel(BACKLOG);
+            scope.spawn(|| after_sync.serve(done_rx));
+            self.write_all(&mut writer, &after_sync, &done_tx);
+        });
+        // A checkpointer that does not come has failed, and then the store has stopped already.
+        match checkpointer_rx.recv() {
+            Ok(mut checkpointer) => writer.close(&mut checkpointer),
+            Err(_) => writer.hub.stop("closed"),
+        }
+    }
+
+    /// Writes what comes until the queue is closed and empty.
+    fn write_all(&self, writer: &mut Writer, after_sync: &AfterSync, done_tx: &mpsc::SyncSender<Done>) {
         let mut taken = Waiting::default();
         loop {
-            let is_closing = {
-                let mut waiting = self.waiting();
-                if waiting.is_empty() && !waiting.is_closing {
-                    drop(waiting);
-                    self.rest(&mut writer);
-                    waiting = self.waiting();
-                }
-                // Swapped, not taken, so that both keep their buffers.
-                std::mem::swap(&mut waiting.txns, &mut taken.txns);
-                std::mem::swap(&mut waiting.replies, &mut taken.replies);
-                std::mem::swap(&mut waiting.compactions, &mut taken.compactions);
-                waiting.is_closing
-            };
+            let is_closing = self.take(writer, &mut taken);
             if taken.is_empty() && is_closing {
-                // A checkpointer that does not come has failed, and then the store has stopped already.
-                return match checkpointer_rx.recv() {
-                    Ok(mut checkpointer) => writer.close(&mut checkpointer),
-                    Err(_) => writer.hub.stop("closed"),
-                };
+                return;
             }
-            let mut replies = taken.replies.drain(..);
-            for group in groups(&taken.txns) {
-                writer.commit(group, |_, outcome| {
-                    // Whoever no longer waits does not want to know.
-                    let _ = replies.next().expect("a reply for each transaction").send(outcome);
-                });
+            let Waiting { txns, replies, compactions, .. } = &mut taken;
+            while !txns.is_empty() {
+                let n_txns = group_len(txns);
+                let group = writer.commit(txns.drain(..n_txns));
+                let done = Done::Group(group, replies.drain(..n_txns).collect());
+                // With nobody waiting for the next sync, another thread would only be a detour.
+                let alone = txns.is_empty() && self.waiting().is_empty();
+                after_sync.hand_over(done, alone, done_tx);
             }
-            drop(replies);
-            taken.txns.clear();
-            for (revision, reply_tx) in taken.compactions.drain(..) {
-                let _ = reply_tx.send(writer.compact(revision));
+            for (floor, reply_tx) in compactions.drain(..) {
+                match writer.compact(floor) {
+                    Ok(true) => after_sync.hand_over(Done::Compaction(floor, reply_tx), true, done_tx),
+                    outcome => drop(reply_tx.send(outcome.map(drop))),
+                }
             }
         }
+    }
+
+    /// Takes what has gathered, waiting for it if need be; true when nothing more will come.
+    fn take(&self, writer: &mut Writer, taken: &mut Waiting) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.is_empty() && !waiting.is_closing {
+            drop(waiting);
+            self.rest(writer);
+            waiting = self.waiting();
+        }
+        // Swapped, not taken, so that both keep their buffers.
+        std::mem::swap(&mut waiting.txns, &mut taken.txns);
+        std::mem::swap(&mut waiting.replies, &mut taken.replies);
+        std::mem::swap(&mut waiting.compactions, &mut taken.compactions);
+        waiting.is_closing
     }
 
     /// Waits for work, and vouches for the last frame if there is none for a while.
@@ -172,18 +198,68 @@ impl Queue {
     }
 }
 
-/// Cuts transactions into groups of bounded size.
-fn groups(txns: &[Txn]) -> impl Iterator<Item = &[Txn]> {
-    let mut rest = txns;
-    std::iter::from_fn(move || {
-        let mut n_bytes = 0;
-        let fits = |txn: &&Txn| {
-            n_bytes += txn.bytes();
-            n_bytes <= GROUP_BYTES
-        };
-        let n_txns = rest.iter().take_while(fits).count().max(1).min(rest.len());
-        let (group, tail) = rest.split_at(n_txns);
-        rest = tail;
-        (!group.is_empty()).then_some(group)
-    })
+/// How many transactions from the front make up a group of bounded size.
+fn group_len(txns: &[Txn]) -> usize {
+    let mut n_bytes = 0;
+    let fits = |txn: &&Txn| {
+        n_bytes += txn.bytes();
+        n_bytes <= GROUP_BYTES
+    };
+    txns.iter().take_while(fits).count().max(1)
+}
+
+/// Groups that may wait to be applied. One is being applied while the next is synced; more would only mean
+/// that applying cannot keep up, and then the writer had better wait.
+const BACKLOG: usize = 2;
+
+/// What is durable and remains to be applied and answered.
+enum Done {
+    Group(Group, Vec<oneshot::Sender<Result<Revision, CommitError>>>),
+    Compaction(Revision, oneshot::Sender<Result<(), ReadError>>),
+}
+
+/// What follows a sync: beside the next one under load, by the writer itself otherwise.
+struct AfterSync {
+    applier: Mutex<Applier>,
+    /// How many have been handed to the other thread and not been finished by it.
+    backlog: AtomicUsize,
+}
+
+impl AfterSync {
+    fn new(applier: Applier) -> Self {
+        AfterSync { applier: Mutex::new(applier), backlog: AtomicUsize::new(0) }
+    }
+
+    /// Finishes at once if `here`, and if nothing that comes before is unfinished.
+    fn hand_over(&self, done: Done, here: bool, done_tx: &mpsc::SyncSender<Done>) {
+        if here && self.backlog.load(Ordering::Acquire) == 0 {
+            return self.finish(done);
+        }
+        self.backlog.fetch_add(1, Ordering::AcqRel);
+        done_tx.send(done).expect("the receiver lives as long as the writer");
+    }
+
+    fn serve(&self, done_rx: mpsc::Receiver<Done>) {
+        for done in done_rx {
+            self.finish(done);
+            self.backlog.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn finish(&self, done: Done) {
+        let mut applier = self.applier.lock().expect("no one panics while applying");
+        // Whoever no longer waits does not want to know.
+        match done {
+            Done::Group(group, replies) => {
+                let mut replies = replies.into_iter();
+                applier.finish(group, |outcome| {
+                    let _ = replies.next().expect("a reply for each transaction").send(outcome);
+                });
+            }
+            Done::Compaction(floor, reply_tx) => {
+                applier.compact(floor);
+                let _ = reply_tx.send(Ok(()));
+            }
+        }
+    }
 }

@@ -235,8 +235,7 @@ pub(crate) fn load_part(
 /// A change inside the window that is being built up: it goes into the history.
 fn apply_op(state: &mut State, revision: Revision, key: &[u8], value: Option<&[u8]>) {
     let previous = state.get(key).cloned();
-    let value = value.map(owned);
-    if let Some(change) = State::change(&key.into(), value.as_ref(), previous, revision) {
+    if let Some(change) = State::change(key.into(), value.map(owned), previous, revision) {
         state.apply(change);
     }
 }

@@ -1,8 +1,9 @@
 //! The writer: the one place where transactions become durable, in groups.
 //!
 //! While one group is being synced the next one gathers, so a group grows with the load and a sync is shared
-//! by all of it. Nobody is answered before the sync, refusals included: what a refusal shows must be durable
-//! too. Start at [`Writer::commit`].
+//! by all of it. What follows the sync, applying and answering, is the [`Applier`]'s, so that under load it
+//! happens beside the next sync. Nobody is answered before the sync, refusals included: what a refusal shows
+//! must be durable too. Start at [`Writer::commit`].
 
 use std::sync::{
     Arc,
@@ -12,7 +13,6 @@ use std::sync::{
 use super::{
     checkpoint::Checkpointer,
     log::{AppendError, Log},
-    planted,
 };
 use crate::{
     Change, Clock, CommitError, ReadError, Revision, Txn,
@@ -44,80 +44,75 @@ impl Counters {
     }
 }
 
+/// A group that is in the log, or is not going to be.
+pub(crate) struct Group {
+    changes: Vec<Arc<Change>>,
+    outcomes: Vec<Result<Revision, CommitError>>,
+    /// What it takes in the log.
+    n_bytes: u64,
+    at_millis: u64,
+}
+
 /// Owns the log. One thread's.
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) tables: Arc<Tables>,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) retainer: Retainer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: Arc<Counters>,
-    /// Used again for every group.
-    changes: Vec<Arc<Change>>,
+    planner: Planner,
 }
 
 impl Writer {
-    pub(crate) fn new(
-        log: Log,
-        tables: Arc<Tables>,
-        hub: Arc<Hub>,
-        retainer: Retainer,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        Writer { log, tables, hub, retainer, clock, counters: Arc::default(), changes: vec![] }
+    pub(crate) fn new(log: Log, tables: Arc<Tables>, hub: Arc<Hub>, clock: Arc<dyn Clock>) -> Self {
+        let planner = Planner::new(tables.window().head);
+        Writer { log, tables, hub, clock, counters: Arc::default(), planner }
     }
 
-    /// Commits a group, in order, and calls `reply` with each transaction's place in it and its outcome.
-    pub(crate) fn commit(
-        &mut self,
-        txns: &[Txn],
-        mut reply: impl FnMut(usize, Result<Revision, CommitError>),
-    ) {
+    /// Makes a group durable, in order. Its outcomes are not to be told before it has been applied.
+    pub(crate) fn commit(&mut self, txns: impl ExactSizeIterator<Item = Txn>) -> Group {
+        let n_txns = txns.len();
+        let at_millis = self.clock.now_millis();
+        let mut group = Group { changes: vec![], outcomes: vec![], n_bytes: 0, at_millis };
         if let Some(reason) = self.hub.stop_reason() {
-            return (0..txns.len()).for_each(|idx| reply(idx, Err(CommitError::Stopped(reason.clone()))));
+            group.outcomes = vec![Err(CommitError::Stopped(reason)); n_txns];
+            return group;
         }
-        let now_millis = self.clock.now_millis();
-        self.changes.clear();
-        let mut outcomes = Vec::with_capacity(txns.len());
-        {
+        let before = self.planner.head();
+        self.planner.begin(self.tables.window().head);
+        group.changes.reserve(n_txns);
+        group.outcomes.reserve(n_txns);
+        for txn in txns {
+            // Not held for the whole group, so that the one before can be applied meanwhile.
             let state = self.tables.state();
-            let mut planner = Planner::new(&state);
-            for txn in txns {
-                outcomes.push(planner.plan(txn, &mut self.changes).map_err(CommitError::Refused));
-            }
+            group
+                .outcomes
+                .push(self.planner.plan(&state, txn, &mut group.changes).map_err(CommitError::Refused));
         }
-        if planted::bug(planted::Bug::AckBeforeSync) {
-            outcomes.drain(..).enumerate().for_each(|(idx, outcome)| reply(idx, outcome));
-        }
-        match self.log.append(&self.changes, now_millis) {
+        match self.log.append(&group.changes, at_millis) {
             Ok(n_bytes) => {
-                self.counters.count(&self.changes, n_bytes);
-                self.tables.apply(&self.changes);
-                self.retainer.note(&self.tables, &self.changes, n_bytes, now_millis);
-                self.hub.notify();
+                group.n_bytes = n_bytes;
+                self.counters.count(&group.changes, n_bytes);
             }
             Err(error) => {
-                let error = self.give_up(error);
-                return (0..outcomes.len()).for_each(|idx| reply(idx, Err(error.clone())));
+                self.planner.take_back(before);
+                group.changes.clear();
+                group.outcomes = vec![Err(self.give_up(error)); n_txns];
             }
         }
-        outcomes.into_iter().enumerate().for_each(|(idx, outcome)| reply(idx, outcome));
+        group
     }
 
-    /// Forgets history through `floor`, durably.
-    pub(crate) fn compact(&mut self, floor: Revision) -> Result<(), ReadError> {
+    /// Makes durable that history through `floor` is forgotten; true when there is something to forget.
+    pub(crate) fn compact(&mut self, floor: Revision) -> Result<bool, ReadError> {
         let window = self.tables.window();
         window.check(floor)?;
         if floor == window.floor {
-            return Ok(());
+            return Ok(false);
         }
-        match self.log.compacted(floor, self.clock.now_millis()) {
-            Ok(()) => {
-                self.retainer.compact(&self.tables, floor);
-                Ok(())
-            }
-            Err(error) => Err(ReadError::Unavailable(self.give_up(error).to_string().into())),
-        }
+        let logged = self.log.compacted(floor, self.clock.now_millis());
+        logged.map_err(|error| ReadError::Unavailable(self.give_up(error).to_string().into()))?;
+        Ok(true)
     }
 
     /// Vouches for the last frame; called when there is nothing else to do.
@@ -151,5 +146,29 @@ impl Writer {
                 CommitError::Unknown(reason)
             }
         }
+    }
+}
+
+/// Does what follows a sync, group by group, in order.
+pub(crate) struct Applier {
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) retainer: Retainer,
+}
+
+impl Applier {
+    /// Puts the group into the tables and calls `reply` with each transaction's outcome, in order.
+    pub(crate) fn finish(&mut self, group: Group, reply: impl FnMut(Result<Revision, CommitError>)) {
+        self.tables.apply(&group.changes);
+        group.outcomes.into_iter().for_each(reply);
+        if !group.changes.is_empty() {
+            self.hub.notify();
+            self.retainer.note(&self.tables, &group.changes, group.n_bytes, group.at_millis);
+        }
+    }
+
+    /// Forgets history through `floor`.
+    pub(crate) fn compact(&mut self, floor: Revision) {
+        self.retainer.compact(&self.tables, floor);
     }
 }

@@ -170,9 +170,9 @@ fn apply(shared: &Shared, events: Vec<Event>) {
                 Some(version) => version.clone(),
                 None => state.get(&entry.key).cloned(),
             };
-            let value = (!event.is_delete()).then_some(&entry.value);
-            let Some(change) = State::change(&entry.key, value, previous, revision) else { continue };
             n_bytes += entry.bytes();
+            let value = (!event.is_delete()).then(|| entry.value.clone());
+            let Some(change) = State::change(entry.key.clone(), value, previous, revision) else { continue };
             ahead.insert(change.key.clone(), change.current.clone());
             changes.push(change);
         }

@@ -151,7 +151,9 @@ impl World {
         let mut outcome = Ok(());
         let disk = self.disk.clone();
         let parts = self.parts.as_mut().expect("open");
-        parts.writer.commit(&txns, |idx, reply| match (reply, expected[idx]) {
+        let mut expected = expected.into_iter();
+        let group = parts.writer.commit(txns.into_iter());
+        parts.applier.finish(group, |reply| match (reply, expected.next().expect("one for each")) {
             (Ok(revision), Some(expected)) if revision.get() == expected => disk.mark(Mark::Acked(expected)),
             (Err(CommitError::Refused(_)), None) => {}
             (Err(CommitError::NoSpace { .. }), _) => outcome = Err(None),
@@ -200,7 +202,10 @@ impl World {
         let window = parts.writer.tables.window();
         let floor = self.random.u64(window.floor.get()..=window.head.get());
         match parts.writer.compact(Revision::new(floor)) {
-            Ok(()) => Ok(()),
+            Ok(_) => {
+                parts.applier.compact(Revision::new(floor));
+                Ok(())
+            }
             Err(_) => stopped(parts),
         }
     }
