@@ -243,3 +243,6 @@ impl Retainer {
         tables.trim(floor);
     }
 }
+
+#[cfg(test)]
+mod tests;
