@@ -265,3 +265,6 @@ impl Retainer {
         tables.trim(floor);
     }
 }
+
+#[cfg(test)]
+mod tests;
