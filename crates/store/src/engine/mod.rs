@@ -16,9 +16,15 @@ pub(crate) mod memory;
 /// Transactions are judged against the state plus what earlier ones will have done to it, so that they can be
 /// made durable together and applied afterwards, while the next are being judged already.
 pub(crate) struct Planner {
-    /// What has been planned and may not be in the tables yet: batches, each with its last revision.
-    ahead: VecDeque<(Revision, HashMap<Key, Option<Arc<Entry>>>)>,
+    /// What has been planned and may not be in the tables yet.
+    ahead: VecDeque<Batch>,
     head: Revision,
+}
+
+/// What one batch leaves behind under each key it changes (`None`: nothing), up to its last revision.
+struct Batch {
+    last: Revision,
+    by_key: HashMap<Key, Option<Arc<Entry>>>,
 }
 
 impl Planner {
@@ -29,10 +35,10 @@ impl Planner {
 
     /// Begins a batch, and forgets those that the tables have by now.
     pub(crate) fn begin(&mut self, applied: Revision) {
-        while self.ahead.front().is_some_and(|(last, _)| *last <= applied) {
+        while self.ahead.front().is_some_and(|batch| batch.last <= applied) {
             self.ahead.pop_front();
         }
-        self.ahead.push_back((self.head, HashMap::new()));
+        self.ahead.push_back(Batch { last: self.head, by_key: HashMap::new() });
     }
 
     /// Takes the batch back: none of it will happen. `head` is where the store stood before it.
@@ -65,16 +71,18 @@ impl Planner {
         }
         if let planned @ [_, ..] = &changes[n_before..] {
             self.head = revision;
-            if let Some((last, batch)) = self.ahead.back_mut() {
-                *last = revision;
-                batch.extend(planned.iter().map(|change| (change.key.clone(), change.current.clone())));
+            if let Some(batch) = self.ahead.back_mut() {
+                batch.last = revision;
+                batch
+                    .by_key
+                    .extend(planned.iter().map(|change| (change.key.clone(), change.current.clone())));
             }
         }
         Ok(self.head)
     }
 
     fn get(&self, state: &State, key: &Key) -> Option<Arc<Entry>> {
-        match self.ahead.iter().rev().find_map(|(_, batch)| batch.get(key)) {
+        match self.ahead.iter().rev().find_map(|batch| batch.by_key.get(key)) {
             Some(ahead) => ahead.clone(),
             None => state.get(key).cloned(),
         }

@@ -14,7 +14,7 @@ fn key(idx: usize) -> Key {
 fn commit(tables: &Tables, revision: u64, idx: usize, value: Option<&'static str>) {
     let (key, value) = (key(idx), value.map(Bytes::from));
     let previous = tables.state().get(&key).cloned();
-    let change = State::change(&key, value.as_ref(), previous, rev(revision)).expect("it changes something");
+    let change = State::change(key, value, previous, rev(revision)).expect("it changes something");
     tables.apply(&[change]);
 }
 
@@ -24,7 +24,7 @@ fn empty() -> Tables {
 
 #[test]
 fn chunks_hold_whole_revisions() {
-    let change = |revision| State::change(&key(0), Some(&"x".into()), None, rev(revision)).unwrap();
+    let change = |revision| State::change(key(0), Some("x".into()), None, rev(revision)).unwrap();
     let changes: Vec<_> = [2, 2, 2, 3, 4, 4, 5, 6].map(change).into();
     let cut = |size| -> Vec<Vec<u64>> {
         let chunks = chunks_at_revisions(&changes, size);

@@ -45,7 +45,7 @@ fn run(commands: &[&str], document: &Path) {
         return;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    drop(fill_store(directory.path()));
+    fill(&open(&directory.path().join("windlass-data")), 25, "value");
     let binary = Path::new(env!("CARGO_BIN_EXE_windlass"));
     let folder = binary.parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
@@ -57,8 +57,4 @@ fn run(commands: &[&str], document: &Path) {
         .expect("bash starts");
     let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success(), "a command in {} failed:\n{printed}", document.display());
-}
-
-fn fill_store(directory: &Path) -> u64 {
-    fill(&open(&directory.join("windlass-data")), 25, "value")
 }
