@@ -108,10 +108,11 @@ impl Snapshot {
             live: self.state.live.range::<_, [u8]>(bounds).peekable(),
             graves: has_graves.then(|| self.state.graves.range::<_, [u8]>(bounds).peekable()),
             gathered: vec![].into_iter(),
-            gather: GATHER.0,
+            n_gather: GATHER.0,
         }
     }
 
+    #[inline]
     fn is_at_head(&self) -> bool {
         self.at == self.state.head
     }
@@ -152,17 +153,23 @@ pub(crate) struct Entries<'a> {
     /// `None` when there are none left, or none that matter.
     graves: Option<Ranged<'a, Revision>>,
     gathered: std::vec::IntoIter<&'a Arc<Entry>>,
-    gather: usize,
+    n_gather: usize,
 }
 
 impl<'a> Entries<'a> {
     /// The next live entry, when there are no graves to merge with.
+    #[inline]
     fn next_live(&mut self) -> Option<&'a Arc<Entry>> {
-        if let Some(entry) = self.gathered.next() {
-            return Some(entry);
+        match self.gathered.next() {
+            Some(entry) => Some(entry),
+            None => self.gather(),
         }
-        let gathered: Vec<_> = self.live.by_ref().take(self.gather).map(|(_, entry)| entry).collect();
-        self.gather = GATHER.1;
+    }
+
+    #[inline(never)]
+    fn gather(&mut self) -> Option<&'a Arc<Entry>> {
+        let gathered: Vec<_> = self.live.by_ref().take(self.n_gather).map(|(_, entry)| entry).collect();
+        self.n_gather = GATHER.1;
         self.gathered = gathered.into_iter();
         self.gathered.next()
     }
@@ -171,6 +178,7 @@ impl<'a> Entries<'a> {
 impl<'a> Iterator for Entries<'a> {
     type Item = &'a Arc<Entry>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let Some(graves) = &mut self.graves else {
