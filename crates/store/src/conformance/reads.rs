@@ -12,7 +12,7 @@ use super::{
     plan::{self, Contents},
     probe::{commit, compact, contents, delete, head, latest, put, snapshot, within},
 };
-use crate::{Expect, Read, ReadError, Revision, Snapshot, Store, Txn};
+use crate::{Expect, MAX_TXN_OPS, Read, ReadError, Revision, Snapshot, Store, Txn};
 
 /// Keys that lie around the edges of each other's prefixes, in no particular order.
 const EDGES: [&[u8]; 16] = [
@@ -208,6 +208,34 @@ pub(super) async fn a_snapshot_does_not_change_while_writers_write(store: Arc<dy
     }
     for (snapshot, expected) in &held {
         assert_eq!(plan::contents(snapshot), **expected, "at {}", snapshot.revision());
+    }
+}
+
+pub(super) async fn a_snapshot_never_shows_half_a_transaction(store: Arc<dyn Store>) {
+    let done = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, done) = (store.clone(), done.clone());
+            tokio::spawn(async move {
+                while !done.load(Ordering::SeqCst) {
+                    let page = latest(&*store).await.range(b"", None, 0);
+                    assert!([0, MAX_TXN_OPS].contains(&page.entries.len()), "half of the first transaction");
+                    let same = page.entries.iter().all(|entry| entry.revision == page.entries[0].revision);
+                    assert!(same, "two transactions mixed");
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for round in 0..200 {
+        let txn = (0..MAX_TXN_OPS)
+            .fold(Txn::new(), |txn, idx| txn.put(format!("wide/{idx}"), format!("{round}"), Expect::Any));
+        commit(&*store, txn).await;
+        tokio::task::yield_now().await;
+    }
+    done.store(true, Ordering::SeqCst);
+    for reader in readers {
+        within("the end of the readers", reader).await.expect("every transaction shows whole");
     }
 }
 

@@ -196,6 +196,41 @@ pub(super) async fn watchers_of_nested_prefixes_agree_with_the_history(store: Ar
     }
 }
 
+pub(super) async fn a_watch_begun_among_writers_misses_nothing(store: Arc<dyn Store>) {
+    // Much that does not concern the watch lies between what does, so that catching up takes its time.
+    let mixed = || {
+        (0..9).fold(Txn::new().put("key", "x", Expect::Any), |txn, idx| {
+            txn.put(format!("other/{idx}"), "x", Expect::Any)
+        })
+    };
+    let after = head(&*store).await;
+    for _ in 0..100 {
+        commit(&*store, mixed()).await;
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (store, done) = (store.clone(), done.clone());
+        tokio::spawn(async move {
+            while !done.load(Ordering::SeqCst) {
+                commit(&*store, mixed()).await;
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    for _ in 0..50 {
+        // Alone in its group each time, so that it begins in the past and catches up with the writer.
+        let mut follower = Follower::start(&*store, b"key", after).await;
+        follower.through(head(&*store).await).await;
+        let mut expected = history(&*store, b"key", after).await;
+        expected.retain(|at, _| *at <= follower.done());
+        let told = by_revision(&follower.seen);
+        assert!(told.keys().eq(expected.keys()), "changes are missing up to {}", follower.done());
+        tokio::task::yield_now().await;
+    }
+    done.store(true, Ordering::SeqCst);
+    within("the end of the writer", writer).await.expect("the writer does not panic");
+}
+
 pub(super) async fn progress_never_runs_ahead_of_changes(store: Arc<dyn Store>) {
     let after = head(&*store).await;
     let done = Arc::new(AtomicBool::new(false));
@@ -359,23 +394,24 @@ pub(super) async fn compaction_never_makes_a_watch_skip_a_change(store: Arc<dyn 
 
 pub(super) async fn closing_ends_watches_and_refuses_commits(store: Arc<dyn Store>) {
     let revision = put(&*store, "key", "x").await;
-    let mut waiting = store.watch(b"", revision).await.expect("the head can be watched from");
+    // Nothing ever happens there, so that nothing but the close can end the waiting.
+    let mut waiting = store.watch(b"none", revision).await.expect("the head can be watched from");
     let mut marked = Follower::start(&*store, b"quiet", revision).await;
-    let mut stopped = {
-        let store = store.clone();
-        tokio::spawn(async move { store.stopped().await })
-    };
-    let waiting = tokio::spawn(async move { waiting.next().await });
-    tokio::select! {
-        biased;
-        _ = &mut stopped => panic!("stopped before it was closed"),
-        () = tokio::task::yield_now() => {}
+    {
+        // Both are waiting already when the store closes.
+        let mut next = std::pin::pin!(waiting.next());
+        let mut stopped = store.stopped();
+        tokio::select! {
+            biased;
+            delivery = &mut next => panic!("there was nothing to tell, but {delivery:?} was"),
+            reason = &mut stopped => panic!("stopped before it was closed: {reason}"),
+            () = std::future::ready(()) => {}
+        }
+        within("the close", store.close()).await;
+        assert!(!within("the end", stopped).await.is_empty());
+        let ended = within("the end of the watch", next).await;
+        assert!(matches!(ended, Err(ReadError::Stopped(_))), "the watch ended with {ended:?}");
     }
-    within("the close", store.close()).await;
-    let reason = within("the end", stopped).await.expect("waiting for the end does not panic");
-    assert!(!reason.is_empty());
-    let ended = within("the end of the watch", waiting).await.expect("the watcher does not panic");
-    assert!(matches!(ended, Err(ReadError::Stopped(_))), "the watch ended with {ended:?}");
     let ended = loop {
         if let Err(err) = marked.next().await {
             break err;

@@ -16,7 +16,7 @@ async fn memory_acts_like_the_model() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_acts_like_the_model_while_it_forgets_by_age() {
-    let retention = Retention { min_age: Duration::from_secs(5), min_changes: 50, max_bytes: u64::MAX };
+    let retention = Retention { min_age: Duration::from_secs(5), min_changes: 500, max_bytes: u64::MAX };
     run(&Memories { retention, ..Memories::default() }, N_OPS / 2, 1_000_000).await;
 }
 
