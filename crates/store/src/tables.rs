@@ -87,14 +87,18 @@ impl State {
         self.history.push(change, deleted_before);
     }
 
-    /// Forgets history up to and including `floor`.
-    pub(crate) fn trim(&mut self, floor: Revision) {
+    /// Forgets history up to and including `floor`, and returns what it was, which takes longer to drop than to
+    /// take out.
+    pub(crate) fn trim(&mut self, floor: Revision) -> Vec<Arc<Change>> {
+        let mut forgotten = vec![];
         while let Some(change) = self.history.pop_through(floor) {
             if change.current.is_none() && self.graves.get(&change.key) == Some(&change.revision) {
                 self.graves.remove(&change.key);
             }
+            forgotten.push(change);
         }
         self.floor = self.floor.max(floor);
+        forgotten
     }
 
     /// The change that putting (`Some`) or deleting (`None`) makes at `revision`; `None` when it makes none.
@@ -178,12 +182,15 @@ impl Tables {
 
     /// Forgets history up to and including `floor`, which must not be above the head.
     pub(crate) fn trim(&self, floor: Revision) {
-        // In steps, so that a large compaction does not hold readers up.
+        // In steps, so that a large compaction does not hold anyone up.
         loop {
             let mut state = self.state.write().expect("no one panics while holding the tables");
-            match state.history.revision_at(APPLY_CHUNK) {
-                Some(step) if step < floor => state.trim(step),
-                _ => return state.trim(floor),
+            let step = state.history.revision_at(APPLY_CHUNK).filter(|&step| step < floor);
+            let forgotten = state.trim(step.unwrap_or(floor));
+            drop(state);
+            drop(forgotten);
+            if step.is_none() {
+                return;
             }
         }
     }
@@ -243,20 +250,16 @@ impl Retainer {
         Retainer { keep, ages: Ages::default() }
     }
 
-    /// Notes new changes and forgets old ones. `cost` is what the batch takes where history is kept.
-    pub(crate) fn note(&mut self, tables: &Tables, changes: &[Arc<Change>], cost: u64, now_millis: u64) {
+    /// Notes changes that were made. `cost` is what the batch takes where history is kept.
+    pub(crate) fn note(&mut self, changes: &[Arc<Change>], cost: u64, now_millis: u64) {
         let Some(last) = changes.last() else { return };
         let cost = cost.max(changes.len() as u64 * MIN_COST);
         self.ages.push(last.revision, now_millis, changes.len(), cost);
-        self.trim(tables, now_millis);
     }
 
-    /// Forgets what retention no longer asks for.
-    pub(crate) fn trim(&mut self, tables: &Tables, now_millis: u64) {
-        let live_bytes = tables.state().live_bytes;
-        if let Some(floor) = self.ages.trim(&self.keep, live_bytes, now_millis) {
-            tables.trim(floor);
-        }
+    /// Where the window should begin by now, if that has moved. The tables are then to be trimmed.
+    pub(crate) fn due(&mut self, live_bytes: u64, now_millis: u64) -> Option<Revision> {
+        self.ages.trim(&self.keep, live_bytes, now_millis)
     }
 
     /// Forgets history because someone asked.

@@ -62,12 +62,15 @@ impl Store for Memory {
         }
         let n_bytes = txn.bytes() as u64;
         let mut changes = Vec::with_capacity(txn.ops.len());
-        let revision = {
-            let state = self.tables.state();
-            Planner::new(state.head).plan(&state, txn, &mut changes).map_err(CommitError::Refused)?
-        };
+        let planned = Planner::new(&self.tables.state()).plan(txn, &mut changes);
+        let revision = planned.map_err(CommitError::Refused)?;
         self.tables.apply(&changes);
-        retainer.note(&self.tables, &changes, n_bytes, self.clock.now_millis());
+        let now_millis = self.clock.now_millis();
+        retainer.note(&changes, n_bytes, now_millis);
+        let live_bytes = self.tables.state().live_bytes;
+        if let Some(floor) = retainer.due(live_bytes, now_millis) {
+            self.tables.trim(floor);
+        }
         self.hub.notify();
         Ok(revision)
     }

@@ -9,14 +9,21 @@
 //! once. Failing for want of space is no harm, since the old files are still there; every other failure stops
 //! the store. Start at [`Checkpointer::step`].
 
-use std::{io, ops::Bound, sync::Arc};
+use std::{
+    io,
+    ops::Bound,
+    sync::{Arc, Mutex},
+};
 
 use super::{
     log::{Segments, Spare, drop_segments},
     manifest::{Manifest, Part, part_name},
     planted,
 };
-use crate::{Clock, Disk, Snapshot, tables::Tables};
+use crate::{
+    Clock, Disk, Snapshot,
+    tables::{Retainer, Tables},
+};
 
 /// Sizes that tests make small.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +37,7 @@ pub(crate) struct Sizes {
 }
 
 /// Below this a round would rewrite a small store again and again for nothing.
-const MIN_ROUND: u64 = 16 << 20;
+const MIN_ROUND: u64 = 32 << 20;
 
 impl Default for Sizes {
     fn default() -> Self {
@@ -54,15 +61,22 @@ impl Sizes {
     }
 }
 
-/// Rewrites parts and drops what they replace. One thread's.
+/// Forgets history, rewrites parts and drops what they replace. One thread's.
 pub(crate) struct Checkpointer {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tables: Arc<Tables>,
+    pub(crate) retainer: Arc<Mutex<Retainer>>,
     pub(crate) segments: Arc<Segments>,
     pub(crate) spare: Arc<Spare>,
     pub(crate) manifest: Manifest,
     pub(crate) sizes: Sizes,
+    pub(crate) pace: Pace,
+}
+
+/// How far the parts should have been rewritten by now.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
     /// Bytes of log that have been accounted for in `owed`.
     seen_appended: u64,
     /// Bytes of parts that should have been rewritten by now.
@@ -70,16 +84,18 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(crate) fn new(
-        disk: Arc<dyn Disk>,
-        clock: Arc<dyn Clock>,
-        tables: Arc<Tables>,
-        segments: Arc<Segments>,
-        spare: Arc<Spare>,
-        manifest: Manifest,
-        sizes: Sizes,
-    ) -> Self {
-        Checkpointer { disk, clock, tables, segments, spare, manifest, sizes, seen_appended: 0, owed: 0 }
+    /// Forgets the history that retention no longer asks for.
+    pub(crate) fn forget(&mut self) {
+        let live_bytes = self.tables.state().live_bytes;
+        let now_millis = self.clock.now_millis();
+        // Not held while the tables are trimmed: the writer needs it after every group.
+        let floor = {
+            let mut retainer = self.retainer.lock().expect("no one panics while holding the retainer");
+            retainer.due(live_bytes, now_millis)
+        };
+        if let Some(floor) = floor {
+            self.tables.trim(floor);
+        }
     }
 
     /// Rewrites one part if one is due; false when none is.
@@ -88,18 +104,18 @@ impl Checkpointer {
         self.spare.set_len(self.sizes.segment(live_bytes));
         let round = self.sizes.round(live_bytes);
         let appended = self.segments.appended();
-        let written = appended - std::mem::replace(&mut self.seen_appended, appended);
+        let written = appended - std::mem::replace(&mut self.pace.seen_appended, appended);
         // Log bytes are owed back in parts, so that one round of log pays for one round of parts.
-        self.owed += (u128::from(written) * u128::from(self.base_bytes()) / u128::from(round)) as u64;
+        self.pace.owed += (u128::from(written) * u128::from(self.base_bytes()) / u128::from(round)) as u64;
         let oldest = self.oldest();
         let size = self.manifest.parts[oldest].file.map_or(0, |file| file.len);
-        let is_due = if size == 0 { self.segments.used() >= round } else { self.owed >= size };
+        let is_due = if size == 0 { self.segments.used() >= round } else { self.pace.owed >= size };
         if !is_due || self.manifest.parts[oldest].base >= self.tables.window().floor {
             // What cannot be paid now must not turn into a burst later.
-            self.owed = self.owed.min(self.base_bytes());
+            self.pace.owed = self.pace.owed.min(self.base_bytes());
             return Ok(false);
         }
-        self.owed = self.owed.saturating_sub(size);
+        self.pace.owed = self.pace.owed.saturating_sub(size);
         self.step()?;
         Ok(true)
     }

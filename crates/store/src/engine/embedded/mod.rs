@@ -1,8 +1,9 @@
 //! The embedded engine: the tables in memory, a log and a base on disk.
 //!
-//! Four threads serve it. The writer takes whatever transactions have gathered, appends them to the log as
-//! one frame and syncs; under load another one applies and answers meanwhile. A third one keeps the next segment of the log ready. A fourth one
-//! rewrites the base, part by part, so that the log can be cut. Readers need none of them.
+//! Three threads serve it. The writer takes whatever transactions have gathered, appends them to the log as
+//! one frame, syncs, applies, answers. A second one keeps the next segment of the log ready. A third one
+//! forgets old history and rewrites the base, part by part, so that the log can be cut. Readers need none of
+//! them.
 //!
 //! The files are described in `docs/store-format.md`. Start at [`Embedded::open`], then `writer.rs`.
 
@@ -34,14 +35,14 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
-    checkpoint::{Checkpointer, Sizes},
+    checkpoint::{Checkpointer, Pace, Sizes},
     error::Doing,
     header::StoreId,
     log::{Log, Segments, Spare, is_no_space},
     manifest::Manifest,
     queue::Queue,
     recovery::Recovered,
-    writer::{Applier, Writer},
+    writer::Writer,
 };
 pub use self::{
     error::{DamageError, OpenError},
@@ -82,8 +83,7 @@ impl Embedded {
         clock: Arc<dyn Clock>,
         retention: Retention,
     ) -> Result<Self, OpenError> {
-        let Parts { writer, applier, checkpointer, spare } =
-            Parts::open(disk, clock, retention, Sizes::default())?;
+        let Parts { writer, checkpointer, spare } = Parts::open(disk, clock, retention, Sizes::default())?;
         let (tables, hub) = (writer.tables.clone(), writer.hub.clone());
         hub.spawn_publisher().doing(|| "starting the thread store-publish".into())?;
         let queue = Arc::new(Queue::default());
@@ -99,7 +99,7 @@ impl Embedded {
         let (done_tx, done_rx) = mpsc::channel();
         store.spawn("store-write", {
             let queue = queue.clone();
-            move || queue.serve(writer, applier, &done_rx)
+            move || queue.serve(writer, &done_rx)
         })?;
         store.spawn("store-prepare", {
             let hub = hub.clone();
@@ -136,7 +136,6 @@ impl Embedded {
 /// What the threads are made of, before there are threads. Tests drive it step by step.
 struct Parts {
     writer: Writer,
-    applier: Applier,
     checkpointer: Checkpointer,
     spare: Arc<Spare>,
 }
@@ -165,12 +164,20 @@ impl Parts {
         manifest.write(&*disk).doing(|| "writing the manifest".into())?;
         let tables = Arc::new(Tables::new(state));
         let hub = Hub::new(tables.clone());
-        let retainer = Retainer { keep: retention, ages };
-        let mut applier = Applier { tables: tables.clone(), hub: hub.clone(), retainer };
-        applier.retainer.trim(&tables, clock.now_millis());
-        let checkpointer =
-            Checkpointer::new(disk, clock.clone(), tables.clone(), segments, spare.clone(), manifest, sizes);
-        Ok(Parts { writer: Writer::new(log, tables, hub, clock), applier, checkpointer, spare })
+        let retainer = Arc::new(Mutex::new(Retainer { keep: retention, ages }));
+        let mut checkpointer = Checkpointer {
+            disk,
+            clock: clock.clone(),
+            tables: tables.clone(),
+            retainer: retainer.clone(),
+            segments,
+            spare: spare.clone(),
+            manifest,
+            sizes,
+            pace: Pace::default(),
+        };
+        checkpointer.forget();
+        Ok(Parts { writer: Writer::new(log, tables, hub, retainer, clock), checkpointer, spare })
     }
 }
 

@@ -1,11 +1,7 @@
 //! The queue before the writer, and the loops of the threads behind it.
 
 use std::{
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, mpsc},
     time::Duration,
 };
 
@@ -14,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{
     checkpoint::Checkpointer,
     is_no_space,
-    writer::{Applier, GROUP_BYTES, Group, Writer},
+    writer::{GROUP_BYTES, Writer},
 };
 use crate::{CommitError, ReadError, Revision, Txn, watch::Hub};
 
@@ -94,47 +90,29 @@ impl Queue {
 
     /// The writer's thread: serves the queue until it is closed and empty, and then closes the store with the
     /// checkpointer, which its thread hands over.
-    pub(crate) fn serve(
-        &self,
-        mut writer: Writer,
-        applier: Applier,
-        checkpointer_rx: &mpsc::Receiver<Checkpointer>,
-    ) {
-        let after_sync = AfterSync::new(applier);
-        std::thread::scope(|scope| {
-            let (done_tx, done_rx) = mpsc::sync_channel(BACKLOG);
-            scope.spawn(|| after_sync.serve(done_rx));
-            self.write_all(&mut writer, &after_sync, &done_tx);
-        });
-        // A checkpointer that does not come has failed, and then the store has stopped already.
-        match checkpointer_rx.recv() {
-            Ok(mut checkpointer) => writer.close(&mut checkpointer),
-            Err(_) => writer.hub.stop("closed"),
-        }
-    }
-
-    /// Writes what comes until the queue is closed and empty.
-    fn write_all(&self, writer: &mut Writer, after_sync: &AfterSync, done_tx: &mpsc::SyncSender<Done>) {
+    pub(crate) fn serve(&self, mut writer: Writer, checkpointer_rx: &mpsc::Receiver<Checkpointer>) {
         let mut taken = Waiting::default();
         loop {
-            let is_closing = self.take(writer, &mut taken);
+            let is_closing = self.take(&mut writer, &mut taken);
             if taken.is_empty() && is_closing {
-                return;
+                // A checkpointer that does not come has failed, and then the store has stopped already.
+                return match checkpointer_rx.recv() {
+                    Ok(mut checkpointer) => writer.close(&mut checkpointer),
+                    Err(_) => writer.hub.stop("closed"),
+                };
             }
             let Waiting { txns, replies, compactions, .. } = &mut taken;
+            let mut replies = replies.drain(..);
             while !txns.is_empty() {
                 let n_txns = group_len(txns);
-                let group = writer.commit(txns.drain(..n_txns));
-                let done = Done::Group(group, replies.drain(..n_txns).collect());
-                // With nobody waiting for the next sync, another thread would only be a detour.
-                let alone = txns.is_empty() && self.waiting().is_empty();
-                after_sync.hand_over(done, alone, done_tx);
+                writer.commit(txns.drain(..n_txns), |outcome| {
+                    // Whoever no longer waits does not want to know.
+                    let _ = replies.next().expect("a reply for each transaction").send(outcome);
+                });
             }
+            drop(replies);
             for (floor, reply_tx) in compactions.drain(..) {
-                match writer.compact(floor) {
-                    Ok(true) => after_sync.hand_over(Done::Compaction(floor, reply_tx), true, done_tx),
-                    outcome => drop(reply_tx.send(outcome.map(drop))),
-                }
+                let _ = reply_tx.send(writer.compact(floor));
             }
         }
     }
@@ -185,6 +163,7 @@ impl Queue {
                 let _ = done_tx.send(checkpointer);
                 return;
             }
+            checkpointer.forget();
             pause = match checkpointer.step_if_due() {
                 Ok(true) => Duration::ZERO,
                 Ok(false) => TEND,
@@ -206,60 +185,4 @@ fn group_len(txns: &[Txn]) -> usize {
         n_bytes <= GROUP_BYTES
     };
     txns.iter().take_while(fits).count().max(1)
-}
-
-/// Groups that may wait to be applied. One is being applied while the next is synced; more would only mean
-/// that applying cannot keep up, and then the writer had better wait.
-const BACKLOG: usize = 2;
-
-/// What is durable and remains to be applied and answered.
-enum Done {
-    Group(Group, Vec<oneshot::Sender<Result<Revision, CommitError>>>),
-    Compaction(Revision, oneshot::Sender<Result<(), ReadError>>),
-}
-
-/// What follows a sync: beside the next one under load, by the writer itself otherwise.
-struct AfterSync {
-    applier: Mutex<Applier>,
-    /// How many have been handed to the other thread and not been finished by it.
-    backlog: AtomicUsize,
-}
-
-impl AfterSync {
-    fn new(applier: Applier) -> Self {
-        AfterSync { applier: Mutex::new(applier), backlog: AtomicUsize::new(0) }
-    }
-
-    /// Finishes at once if `here`, and if nothing that comes before is unfinished.
-    fn hand_over(&self, done: Done, here: bool, done_tx: &mpsc::SyncSender<Done>) {
-        if here && self.backlog.load(Ordering::Acquire) == 0 {
-            return self.finish(done);
-        }
-        self.backlog.fetch_add(1, Ordering::AcqRel);
-        done_tx.send(done).expect("the receiver lives as long as the writer");
-    }
-
-    fn serve(&self, done_rx: mpsc::Receiver<Done>) {
-        for done in done_rx {
-            self.finish(done);
-            self.backlog.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    fn finish(&self, done: Done) {
-        let mut applier = self.applier.lock().expect("no one panics while applying");
-        // Whoever no longer waits does not want to know.
-        match done {
-            Done::Group(group, replies) => {
-                let mut replies = replies.into_iter();
-                applier.finish(group, |outcome| {
-                    let _ = replies.next().expect("a reply for each transaction").send(outcome);
-                });
-            }
-            Done::Compaction(floor, reply_tx) => {
-                applier.compact(floor);
-                let _ = reply_tx.send(Ok(()));
-            }
-        }
-    }
 }

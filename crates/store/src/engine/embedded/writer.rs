@@ -1,12 +1,14 @@
 //! The writer: the one place where transactions become durable, in groups.
 //!
 //! While one group is being synced the next one gathers, so a group grows with the load and a sync is shared
-//! by all of it. What follows the sync, applying and answering, is the [`Applier`]'s, so that under load it
-//! happens beside the next sync. Nobody is answered before the sync, refusals included: what a refusal shows
-//! must be durable too. Start at [`Writer::commit`].
+//! by all of it. Nobody is answered before the sync, refusals included: what a refusal shows must be durable
+//! too. Start at [`Writer::commit`].
+//!
+//! Applying and answering could happen beside the next sync, on another thread. Tried on two cores, that made
+//! groups smaller and fewer writes a second: the other thread takes the core that the writers need.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -44,75 +46,79 @@ impl Counters {
     }
 }
 
-/// A group that is in the log, or is not going to be.
-pub(crate) struct Group {
-    changes: Vec<Arc<Change>>,
-    outcomes: Vec<Result<Revision, CommitError>>,
-    /// What it takes in the log.
-    n_bytes: u64,
-    at_millis: u64,
-}
-
 /// Owns the log. One thread's.
 pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) tables: Arc<Tables>,
     pub(crate) hub: Arc<Hub>,
+    /// Told here what was written; the checkpointer forgets.
+    pub(crate) retainer: Arc<Mutex<Retainer>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: Arc<Counters>,
-    planner: Planner,
+    /// Used again for every group.
+    changes: Vec<Arc<Change>>,
 }
 
 impl Writer {
-    pub(crate) fn new(log: Log, tables: Arc<Tables>, hub: Arc<Hub>, clock: Arc<dyn Clock>) -> Self {
-        let planner = Planner::new(tables.window().head);
-        Writer { log, tables, hub, clock, counters: Arc::default(), planner }
+    pub(crate) fn new(
+        log: Log,
+        tables: Arc<Tables>,
+        hub: Arc<Hub>,
+        retainer: Arc<Mutex<Retainer>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Writer { log, tables, hub, retainer, clock, counters: Arc::default(), changes: vec![] }
     }
 
-    /// Makes a group durable, in order. Its outcomes are not to be told before it has been applied.
-    pub(crate) fn commit(&mut self, txns: impl ExactSizeIterator<Item = Txn>) -> Group {
-        let n_txns = txns.len();
-        let at_millis = self.clock.now_millis();
-        let mut group = Group { changes: vec![], outcomes: vec![], n_bytes: 0, at_millis };
+    /// Commits a group, in order, and calls `reply` with the outcome of each transaction, in the same order.
+    pub(crate) fn commit(
+        &mut self,
+        txns: impl ExactSizeIterator<Item = Txn>,
+        mut reply: impl FnMut(Result<Revision, CommitError>),
+    ) {
         if let Some(reason) = self.hub.stop_reason() {
-            group.outcomes = vec![Err(CommitError::Stopped(reason)); n_txns];
-            return group;
+            return txns.for_each(|_| reply(Err(CommitError::Stopped(reason.clone()))));
         }
-        let before = self.planner.head();
-        self.planner.begin(self.tables.window().head);
-        group.changes.reserve(n_txns);
-        group.outcomes.reserve(n_txns);
-        for txn in txns {
-            // Not held for the whole group, so that the one before can be applied meanwhile.
+        let now_millis = self.clock.now_millis();
+        self.changes.clear();
+        let mut outcomes = Vec::with_capacity(txns.len());
+        {
             let state = self.tables.state();
-            group
-                .outcomes
-                .push(self.planner.plan(&state, txn, &mut group.changes).map_err(CommitError::Refused));
+            let mut planner = Planner::new(&state);
+            for txn in txns {
+                outcomes.push(planner.plan(txn, &mut self.changes).map_err(CommitError::Refused));
+            }
         }
-        match self.log.append(&group.changes, at_millis) {
+        match self.log.append(&self.changes, now_millis) {
             Ok(n_bytes) => {
-                group.n_bytes = n_bytes;
-                self.counters.count(&group.changes, n_bytes);
+                self.tables.apply(&self.changes);
+                outcomes.into_iter().for_each(reply);
+                self.hub.notify();
+                self.retainer().note(&self.changes, n_bytes, now_millis);
+                self.counters.count(&self.changes, n_bytes);
             }
             Err(error) => {
-                self.planner.take_back(before);
-                group.changes.clear();
-                group.outcomes = vec![Err(self.give_up(error)); n_txns];
+                let error = self.give_up(error);
+                outcomes.iter().for_each(|_| reply(Err(error.clone())));
             }
         }
-        group
     }
 
-    /// Makes durable that history through `floor` is forgotten; true when there is something to forget.
-    pub(crate) fn compact(&mut self, floor: Revision) -> Result<bool, ReadError> {
+    fn retainer(&self) -> MutexGuard<'_, Retainer> {
+        self.retainer.lock().expect("no one panics while holding the retainer")
+    }
+
+    /// Forgets history through `floor`, durably.
+    pub(crate) fn compact(&mut self, floor: Revision) -> Result<(), ReadError> {
         let window = self.tables.window();
         window.check(floor)?;
         if floor == window.floor {
-            return Ok(false);
+            return Ok(());
         }
         let logged = self.log.compacted(floor, self.clock.now_millis());
         logged.map_err(|error| ReadError::Unavailable(self.give_up(error).to_string().into()))?;
-        Ok(true)
+        self.retainer().compact(&self.tables, floor);
+        Ok(())
     }
 
     /// Vouches for the last frame; called when there is nothing else to do.
@@ -146,29 +152,5 @@ impl Writer {
                 CommitError::Unknown(reason)
             }
         }
-    }
-}
-
-/// Does what follows a sync, group by group, in order.
-pub(crate) struct Applier {
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) retainer: Retainer,
-}
-
-impl Applier {
-    /// Puts the group into the tables and calls `reply` with each transaction's outcome, in order.
-    pub(crate) fn finish(&mut self, group: Group, reply: impl FnMut(Result<Revision, CommitError>)) {
-        self.tables.apply(&group.changes);
-        group.outcomes.into_iter().for_each(reply);
-        if !group.changes.is_empty() {
-            self.hub.notify();
-            self.retainer.note(&self.tables, &group.changes, group.n_bytes, group.at_millis);
-        }
-    }
-
-    /// Forgets history through `floor`.
-    pub(crate) fn compact(&mut self, floor: Revision) {
-        self.retainer.compact(&self.tables, floor);
     }
 }

@@ -181,7 +181,12 @@ fn apply(shared: &Shared, events: Vec<Event>) {
     shared.tables.apply(&changes);
     // The last revision may have touched nothing that readers see.
     shared.tables.advance(last);
-    retainer.note(&shared.tables, &changes, n_bytes, SystemClock.now_millis());
+    let now_millis = SystemClock.now_millis();
+    retainer.note(&changes, n_bytes, now_millis);
+    let live_bytes = shared.tables.state().live_bytes;
+    if let Some(floor) = retainer.due(live_bytes, now_millis) {
+        shared.tables.trim(floor);
+    }
     shared.hub.notify();
 }
 

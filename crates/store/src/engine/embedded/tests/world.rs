@@ -114,7 +114,9 @@ impl World {
     pub(super) fn run(&mut self, n_steps: usize) -> Result<(), String> {
         for _ in 0..n_steps {
             self.clock.0.fetch_add(self.random.u64(..1500), Ordering::Relaxed);
-            if self.parts.is_none() {
+            if let Some(parts) = &mut self.parts {
+                parts.checkpointer.forget();
+            } else {
                 self.parts = Some(open(&self.disk, &self.clock).map_err(|error| format!("{error:?}"))?);
             }
             match self.random.u8(..100) {
@@ -152,15 +154,18 @@ impl World {
         let disk = self.disk.clone();
         let parts = self.parts.as_mut().expect("open");
         let mut expected = expected.into_iter();
-        let group = parts.writer.commit(txns.into_iter());
-        parts.applier.finish(group, |reply| match (reply, expected.next().expect("one for each")) {
-            (Ok(revision), Some(expected)) if revision.get() == expected => disk.mark(Mark::Acked(expected)),
-            (Err(CommitError::Refused(_)), None) => {}
-            (Err(CommitError::NoSpace { .. }), _) => outcome = Err(None),
-            (Err(error @ (CommitError::Unknown(_) | CommitError::Stopped(_))), _) => {
-                outcome = Err(Some(error.to_string()));
+        parts.writer.commit(txns.into_iter(), |reply| {
+            match (reply, expected.next().expect("one for each")) {
+                (Ok(revision), Some(expected)) if revision.get() == expected => {
+                    disk.mark(Mark::Acked(expected))
+                }
+                (Err(CommitError::Refused(_)), None) => {}
+                (Err(CommitError::NoSpace { .. }), _) => outcome = Err(None),
+                (Err(error @ (CommitError::Unknown(_) | CommitError::Stopped(_))), _) => {
+                    outcome = Err(Some(error.to_string()));
+                }
+                (reply, expected) => outcome = Err(Some(format!("WRONG: {reply:?}, expected {expected:?}"))),
             }
-            (reply, expected) => outcome = Err(Some(format!("WRONG: {reply:?}, expected {expected:?}"))),
         });
         match outcome {
             Ok(()) => Ok(()),
@@ -202,10 +207,7 @@ impl World {
         let window = parts.writer.tables.window();
         let floor = self.random.u64(window.floor.get()..=window.head.get());
         match parts.writer.compact(Revision::new(floor)) {
-            Ok(_) => {
-                parts.applier.compact(Revision::new(floor));
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(_) => stopped(parts),
         }
     }
