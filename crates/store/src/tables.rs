@@ -182,9 +182,22 @@ impl Tables {
 
     /// Forgets history up to and including `floor`, which must not be above the head.
     pub(crate) fn trim(&self, floor: Revision) {
-        // In steps, so that a large compaction does not hold anyone up.
+        self.raise_floor(floor);
+        self.sweep();
+    }
+
+    /// Lets the window begin at `floor`. What lies below is out of sight at once, and still in memory until
+    /// [`Tables::sweep`].
+    pub(crate) fn raise_floor(&self, floor: Revision) {
+        let mut state = self.state.write().expect("no one panics while holding the tables");
+        state.floor = state.floor.max(floor);
+    }
+
+    /// Lets go of what lies below the floor. In steps, so that nobody is held up.
+    pub(crate) fn sweep(&self) {
         loop {
             let mut state = self.state.write().expect("no one panics while holding the tables");
+            let floor = state.floor;
             let step = state.history.revision_at(APPLY_CHUNK).filter(|&step| step < floor);
             let forgotten = state.trim(step.unwrap_or(floor));
             drop(state);

@@ -65,6 +65,9 @@ impl Store for Memory {
         let planned = Planner::new(&self.tables.state()).plan(txn, &mut changes);
         let revision = planned.map_err(CommitError::Refused)?;
         self.tables.apply(&changes);
+        if changes.is_empty() {
+            return Ok(revision);
+        }
         let now_millis = self.clock.now_millis();
         retainer.note(&changes, n_bytes, now_millis);
         let live_bytes = self.tables.state().live_bytes;

@@ -9,21 +9,14 @@
 //! once. Failing for want of space is no harm, since the old files are still there; every other failure stops
 //! the store. Start at [`Checkpointer::step`].
 
-use std::{
-    io,
-    ops::Bound,
-    sync::{Arc, Mutex},
-};
+use std::{io, ops::Bound, sync::Arc};
 
 use super::{
     log::{Segments, Spare, drop_segments},
     manifest::{Manifest, Part, part_name},
     planted,
 };
-use crate::{
-    Clock, Disk, Snapshot,
-    tables::{Retainer, Tables},
-};
+use crate::{Clock, Disk, Snapshot, tables::Tables};
 
 /// Sizes that tests make small.
 #[derive(Clone, Copy, Debug)]
@@ -61,12 +54,11 @@ impl Sizes {
     }
 }
 
-/// Forgets history, rewrites parts and drops what they replace. One thread's.
+/// Rewrites parts and drops what they replace. One thread's.
 pub(crate) struct Checkpointer {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tables: Arc<Tables>,
-    pub(crate) retainer: Arc<Mutex<Retainer>>,
     pub(crate) segments: Arc<Segments>,
     pub(crate) spare: Arc<Spare>,
     pub(crate) manifest: Manifest,
@@ -84,20 +76,6 @@ pub(crate) struct Pace {
 }
 
 impl Checkpointer {
-    /// Forgets the history that retention no longer asks for.
-    pub(crate) fn forget(&mut self) {
-        let live_bytes = self.tables.state().live_bytes;
-        let now_millis = self.clock.now_millis();
-        // Not held while the tables are trimmed: the writer needs it after every group.
-        let floor = {
-            let mut retainer = self.retainer.lock().expect("no one panics while holding the retainer");
-            retainer.due(live_bytes, now_millis)
-        };
-        if let Some(floor) = floor {
-            self.tables.trim(floor);
-        }
-    }
-
     /// Rewrites one part if one is due; false when none is.
     pub(crate) fn step_if_due(&mut self) -> io::Result<bool> {
         let live_bytes = self.tables.state().live_bytes;

@@ -2,7 +2,7 @@
 //!
 //! Three threads serve it. The writer takes whatever transactions have gathered, appends them to the log as
 //! one frame, syncs, applies, answers. A second one keeps the next segment of the log ready. A third one
-//! forgets old history and rewrites the base, part by part, so that the log can be cut. Readers need none of
+//! sweeps up old history and rewrites the base, part by part, so that the log can be cut. Readers need none of
 //! them.
 //!
 //! The files are described in `docs/store-format.md`. Start at [`Embedded::open`], then `writer.rs`.
@@ -164,20 +164,20 @@ impl Parts {
         manifest.write(&*disk).doing(|| "writing the manifest".into())?;
         let tables = Arc::new(Tables::new(state));
         let hub = Hub::new(tables.clone());
-        let retainer = Arc::new(Mutex::new(Retainer { keep: retention, ages }));
-        let mut checkpointer = Checkpointer {
+        let retainer = Retainer { keep: retention, ages };
+        let checkpointer = Checkpointer {
             disk,
             clock: clock.clone(),
             tables: tables.clone(),
-            retainer: retainer.clone(),
             segments,
             spare: spare.clone(),
             manifest,
             sizes,
             pace: Pace::default(),
         };
-        checkpointer.forget();
-        Ok(Parts { writer: Writer::new(log, tables, hub, retainer, clock), checkpointer, spare })
+        let mut writer = Writer::new(log, tables, hub, retainer, clock);
+        writer.forget(writer.clock.now_millis());
+        Ok(Parts { writer, checkpointer, spare })
     }
 }
 

@@ -163,7 +163,7 @@ impl Queue {
                 let _ = done_tx.send(checkpointer);
                 return;
             }
-            checkpointer.forget();
+            checkpointer.tables.sweep();
             pause = match checkpointer.step_if_due() {
                 Ok(true) => Duration::ZERO,
                 Ok(false) => TEND,

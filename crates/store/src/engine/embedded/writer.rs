@@ -8,7 +8,7 @@
 //! groups smaller and fewer writes a second: the other thread takes the core that the writers need.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard,
+    Arc,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -51,8 +51,7 @@ pub(crate) struct Writer {
     pub(crate) log: Log,
     pub(crate) tables: Arc<Tables>,
     pub(crate) hub: Arc<Hub>,
-    /// Told here what was written; the checkpointer forgets.
-    pub(crate) retainer: Arc<Mutex<Retainer>>,
+    pub(crate) retainer: Retainer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counters: Arc<Counters>,
     /// Used again for every group.
@@ -64,7 +63,7 @@ impl Writer {
         log: Log,
         tables: Arc<Tables>,
         hub: Arc<Hub>,
-        retainer: Arc<Mutex<Retainer>>,
+        retainer: Retainer,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Writer { log, tables, hub, retainer, clock, counters: Arc::default(), changes: vec![] }
@@ -91,11 +90,14 @@ impl Writer {
         }
         match self.log.append(&self.changes, now_millis) {
             Ok(n_bytes) => {
-                self.tables.apply(&self.changes);
+                if !self.changes.is_empty() {
+                    self.tables.apply(&self.changes);
+                    self.counters.count(&self.changes, n_bytes);
+                    self.retainer.note(&self.changes, n_bytes, now_millis);
+                    self.forget(now_millis);
+                }
                 outcomes.into_iter().for_each(reply);
                 self.hub.notify();
-                self.retainer().note(&self.changes, n_bytes, now_millis);
-                self.counters.count(&self.changes, n_bytes);
             }
             Err(error) => {
                 let error = self.give_up(error);
@@ -104,8 +106,12 @@ impl Writer {
         }
     }
 
-    fn retainer(&self) -> MutexGuard<'_, Retainer> {
-        self.retainer.lock().expect("no one panics while holding the retainer")
+    /// Moves the window's beginning to where retention wants it. The checkpointer sweeps up behind.
+    pub(crate) fn forget(&mut self, now_millis: u64) {
+        let live_bytes = self.tables.state().live_bytes;
+        if let Some(floor) = self.retainer.due(live_bytes, now_millis) {
+            self.tables.raise_floor(floor);
+        }
     }
 
     /// Forgets history through `floor`, durably.
@@ -117,7 +123,8 @@ impl Writer {
         }
         let logged = self.log.compacted(floor, self.clock.now_millis());
         logged.map_err(|error| ReadError::Unavailable(self.give_up(error).to_string().into()))?;
-        self.retainer().compact(&self.tables, floor);
+        self.retainer.ages.drop_through(floor);
+        self.tables.raise_floor(floor);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Power cuts at every write and sync, again and again, and proof that the test can find what it looks for.
 //!
 //! `WINDLASS_POWER_CUTS` sets the number of images: a million by
-//! `WINDLASS_POWER_CUTS=1000000 cargo test --release -p windlass-store power_cut`.
+//! `WINDLASS_POWER_CUTS=1000000 cargo test -p windlass-store --lib power_cut`.
 
 use super::world::{Bounds, Model, World, open, verify};
 use crate::{

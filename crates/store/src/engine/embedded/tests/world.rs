@@ -115,7 +115,7 @@ impl World {
         for _ in 0..n_steps {
             self.clock.0.fetch_add(self.random.u64(..1500), Ordering::Relaxed);
             if let Some(parts) = &mut self.parts {
-                parts.checkpointer.forget();
+                parts.checkpointer.tables.sweep();
             } else {
                 self.parts = Some(open(&self.disk, &self.clock).map_err(|error| format!("{error:?}"))?);
             }
