@@ -23,7 +23,7 @@ pub trait Disk: Send + Sync + 'static {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Creates an empty file, replacing one of that name.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Opens an existing file for reading and writing.
+    /// Opens an existing file, for reading and, where the file system allows it, writing.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Gives a file another name, replacing what had it.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -97,7 +97,17 @@ impl Disk for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.path.join(name))?))
+        match OpenOptions::new().read(true).write(true).open(self.path.join(name)) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                Ok(Box::new(self.open_to_read(name)?))
+            }
+            opened => Ok(Box::new(opened?)),
+        }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

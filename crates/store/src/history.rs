@@ -35,7 +35,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention { min_age: Duration::from_secs(300), min_changes: 100_000, max_bytes: 32 << 20 }
+        Retention { min_age: Duration::from_secs(300), min_changes: 100_000, max_bytes: 64 << 20 }
     }
 }
 

@@ -251,6 +251,11 @@ fn chunks_at_revisions(changes: &[Arc<Change>], size: usize) -> impl Iterator<It
 /// What a change counts at least: about what it takes in memory, however small its key and value.
 const MIN_COST: u64 = 384;
 
+/// What changes count against the bound of the window, given the bytes they take where history is kept.
+pub(crate) fn window_cost(n_changes: usize, n_bytes: u64) -> u64 {
+    n_bytes.max(n_changes as u64 * MIN_COST)
+}
+
 /// Retention as the writer applies it, beside the tables.
 #[derive(Debug)]
 pub(crate) struct Retainer {
@@ -266,7 +271,7 @@ impl Retainer {
     /// Notes changes that were made. `cost` is what the batch takes where history is kept.
     pub(crate) fn note(&mut self, changes: &[Arc<Change>], cost: u64, now_millis: u64) {
         let Some(last) = changes.last() else { return };
-        let cost = cost.max(changes.len() as u64 * MIN_COST);
+        let cost = window_cost(changes.len(), cost);
         self.ages.push(last.revision, now_millis, changes.len(), cost);
     }
 

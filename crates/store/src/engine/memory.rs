@@ -91,6 +91,9 @@ impl Store for Memory {
 
     async fn compact(&self, revision: Revision) -> Result<(), ReadError> {
         let mut retainer = self.writer.lock().expect("no one panics while writing");
+        if let Some(reason) = self.hub.stop_reason() {
+            return Err(ReadError::Stopped(reason));
+        }
         self.tables.window().check(revision)?;
         retainer.compact(&self.tables, revision);
         Ok(())

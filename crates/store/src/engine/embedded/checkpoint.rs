@@ -87,8 +87,10 @@ impl Checkpointer {
         self.pace.owed += (u128::from(written) * u128::from(self.base_bytes()) / u128::from(round)) as u64;
         let oldest = self.oldest();
         let size = self.manifest.parts[oldest].file.map_or(0, |file| file.len);
-        let is_due = if size == 0 { self.segments.used() >= round } else { self.pace.owed >= size };
-        if !is_due || self.manifest.parts[oldest].base >= self.tables.window().floor {
+        let floor = self.tables.window().floor;
+        // What earlier processes wrote was owed to nobody; it must go all the same.
+        let is_due = self.segments.used_through(floor) > round || size > 0 && self.pace.owed >= size;
+        if !is_due || self.manifest.parts[oldest].base >= floor {
             // What cannot be paid now must not turn into a burst later.
             self.pace.owed = self.pace.owed.min(self.base_bytes());
             return Ok(false);

@@ -1,57 +1,82 @@
 //! Reading a store's directory while its process goes on writing.
 //!
-//! Nothing is locked and nothing written. Files come and go and the log grows meanwhile, which is made
-//! harmless by reading each file from its end to its beginning: frames are written in order, so whatever is
-//! seen of a late frame, all of an earlier one is seen too. What looks damaged or is gone is read again.
+//! Nothing is locked and nothing written. First all files are opened, which takes a moment: what is open stays
+//! readable however long the reading takes, even if it is replaced or removed meanwhile. Then each file is read
+//! from its end to its beginning: frames are written in order, so whatever is seen of a late frame, all of an
+//! earlier one is seen too.
 
-use std::{io, time::Duration};
+use std::{collections::BTreeMap, fs::File, io, time::Duration};
 
-use super::{error::OpenError, manifest::Manifest, recovery::Recovered};
-use crate::{DamageError, Directory, Disk, DiskFile};
+use super::{
+    error::{DamageError, Doing, OpenError},
+    manifest::Manifest,
+    recovery::Recovered,
+};
+use crate::{Directory, Disk, DiskFile};
 
-/// A store is rewritten part by part, and no part lives for less than some milliseconds: this is minutes of
-/// bad luck.
-const ATTEMPTS: usize = 20;
-const PAUSE: Duration = Duration::from_millis(50);
+/// Opening everything takes milliseconds, and the files change less often than that: this is bad luck enough.
+const ATTEMPTS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Bytes read at once.
 const PIECE: usize = 64 << 10;
 
 /// Reads the store in `directory` as it is at some moment during the call.
-pub(crate) fn read_live(directory: Directory) -> Result<Recovered, OpenError> {
-    let disk = LiveDisk(directory);
+pub(crate) fn read_live(directory: &Directory) -> Result<Recovered, OpenError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match read_once(&disk) {
-            Err(error) if attempts < ATTEMPTS && may_pass(&error) => std::thread::sleep(PAUSE),
-            outcome => return outcome,
-        }
+        let (disk, manifest) = match LiveDisk::pin(directory) {
+            Ok(pinned) => pinned,
+            Err(error) if attempts < ATTEMPTS && may_pass(&error) => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        return Recovered::read(&disk, manifest, true);
     }
 }
 
-fn read_once(disk: &LiveDisk) -> Result<Recovered, OpenError> {
-    let manifest = Manifest::read(disk)?.ok_or_else(|| DamageError::new("MANIFEST", 0, "it is missing"))?;
-    Recovered::read(disk, manifest)
-}
-
+/// A file that went away while the directory was being looked at, or a manifest that was replaced.
 fn may_pass(error: &OpenError) -> bool {
-    match error {
-        OpenError::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-        OpenError::Damaged(_) => true,
-        OpenError::InUse { .. } | OpenError::NewerFormat { .. } => false,
-    }
+    matches!(error, OpenError::Io { source, .. }
+        if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::Interrupted))
 }
 
-struct LiveDisk(Directory);
+/// The files of a store, all opened at one moment.
+struct LiveDisk {
+    files: BTreeMap<String, File>,
+}
+
+impl LiveDisk {
+    /// Opens all files that make up the store, and makes sure that they belong together.
+    fn pin(directory: &Directory) -> Result<(Self, Manifest), OpenError> {
+        let missing = || DamageError::new("MANIFEST", 0, "it is missing");
+        let before = Manifest::read(directory)?.ok_or_else(missing)?;
+        let mut files = BTreeMap::new();
+        for name in directory.list().doing(|| format!("listing {}", directory.path().display()))? {
+            if before.names(&name) {
+                let file = directory.open_to_read(&name).doing(|| format!("opening {name}"))?;
+                files.insert(name, file);
+            }
+        }
+        let after = Manifest::read(directory)?.ok_or_else(missing)?;
+        if before != after {
+            return Err(io::Error::from(io::ErrorKind::Interrupted)).doing(|| "reading the manifest".into());
+        }
+        Ok((LiveDisk { files }, after))
+    }
+}
 
 impl Disk for LiveDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        self.0.list()
+        Ok(self.files.keys().cloned().collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(LiveFile(self.0.open_to_read(name)?)))
+        let file = self.files.get(name).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(Box::new(LiveFile(file.try_clone()?)))
     }
 
     fn create(&self, _: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -71,7 +96,7 @@ impl Disk for LiveDisk {
     }
 }
 
-struct LiveFile(std::fs::File);
+struct LiveFile(File);
 
 impl DiskFile for LiveFile {
     fn len(&self) -> io::Result<u64> {

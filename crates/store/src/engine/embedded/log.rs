@@ -56,9 +56,11 @@ impl Segments {
         self.appended.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the log in use.
-    pub(crate) fn used(&self) -> u64 {
-        self.by_number().values().map(|info| info.used).sum()
+    /// Bytes of the log in segments that hold nothing after `revision`.
+    pub(crate) fn used_through(&self, revision: Revision) -> u64 {
+        let by_number = self.by_number();
+        let followed = by_number.values().zip(by_number.values().skip(1));
+        followed.take_while(|(_, next)| next.after <= revision).map(|(info, _)| info.used).sum()
     }
 
     /// The oldest segment that still has something after `revision`.
@@ -70,6 +72,9 @@ impl Segments {
         needed.map(|((&number, _), _)| number).or(newest)
     }
 }
+
+/// The length of a segment when there is no room for a proper one.
+const SMALL: u64 = 64 << 10;
 
 /// The next segment, made ready before it is needed.
 pub(crate) struct Spare {
@@ -137,10 +142,18 @@ impl Spare {
 
 impl Slot {
     fn prepare(&mut self, disk: &dyn Disk, store: StoreId, needed: u64) -> io::Result<()> {
-        if self.ready.as_ref().is_none_or(|segment| segment.len < needed) {
-            self.ready = None;
-            self.ready = Some(Segment::prepare(disk, store, self.number, self.len.max(needed))?);
+        if self.ready.as_ref().is_some_and(|segment| segment.len >= needed) {
+            return Ok(());
         }
+        self.ready = None;
+        let prepared = match Segment::prepare(disk, store, self.number, self.len.max(needed)) {
+            // On a disk that is nearly full a small one is better than none.
+            Err(error) if is_no_space(&error) && self.len > SMALL.max(needed) => {
+                Segment::prepare(disk, store, self.number, SMALL.max(needed))
+            }
+            prepared => prepared,
+        };
+        self.ready = Some(prepared?);
         Ok(())
     }
 }

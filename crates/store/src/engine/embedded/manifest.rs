@@ -25,6 +25,12 @@ pub(crate) fn part_name(number: u64) -> String {
     format!("part-{number:016}")
 }
 
+/// The number in a part's name.
+pub(crate) fn part_number(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("part-")?.parse().ok()?;
+    (part_name(number) == name).then_some(number)
+}
+
 /// One range of keys, from `start` up to the next part's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {

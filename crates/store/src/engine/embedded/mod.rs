@@ -27,6 +27,7 @@ mod writer;
 mod tests;
 
 use std::{
+    fs::File,
     path::Path,
     sync::{Arc, Mutex, mpsc},
     thread::{Builder, JoinHandle},
@@ -64,7 +65,7 @@ pub struct Embedded {
     counters: Arc<Counters>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until everything else is gone.
-    _lock: Option<std::fs::File>,
+    _lock: Option<File>,
 }
 
 impl Embedded {
@@ -72,6 +73,9 @@ impl Embedded {
     pub fn open(directory: &Path, retention: Retention) -> Result<Self, OpenError> {
         let disk = Directory::open(directory).doing(|| format!("opening {}", directory.display()))?;
         let lock = lock(directory)?;
+        if let Err(error) = std::fs::write(directory.join(HOLDER), std::process::id().to_string()) {
+            tracing::warn!(%error, "cannot say in {HOLDER} who has the directory");
+        }
         let mut store = Self::open_on(Arc::new(disk), Arc::new(SystemClock), retention)?;
         store._lock = Some(lock);
         Ok(store)
@@ -109,7 +113,12 @@ impl Embedded {
         Ok(store)
     }
 
-    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+    fn spawn(&self, name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let guard = StopIfPanicking { name, hub: self.hub.clone(), queue: self.queue.clone() };
+        let run = move || {
+            let _guard = guard;
+            run();
+        };
         let thread =
             Builder::new().name(name.into()).spawn(run).doing(|| format!("starting the thread {name}"))?;
         self.threads.lock().expect("no one panics while holding the threads").push(thread);
@@ -133,6 +142,22 @@ impl Embedded {
     }
 }
 
+/// Stops the store when one of its threads dies of a bug, so that nobody waits for it.
+struct StopIfPanicking {
+    name: &'static str,
+    hub: Arc<Hub>,
+    queue: Arc<Queue>,
+}
+
+impl Drop for StopIfPanicking {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.hub.stop(&format!("the thread {} panicked", self.name));
+            self.queue.abandon();
+        }
+    }
+}
+
 /// What the threads are made of, before there are threads. Tests drive it step by step.
 struct Parts {
     writer: Writer,
@@ -148,8 +173,8 @@ impl Parts {
         sizes: Sizes,
     ) -> Result<Self, OpenError> {
         let manifest = find_or_create(&*disk)?;
-        let mut recovered = Recovered::read(&*disk, manifest)?;
-        recovered.tidy(&*disk)?;
+        let mut recovered = Recovered::read(&*disk, manifest, false)?;
+        recovered.mend(&*disk)?;
         let next_segment = recovered.next_segment();
         let Recovered { mut manifest, state, ages, segments: found, chain, .. } = recovered;
         let (head, live_bytes) = (state.head, state.live_bytes);
@@ -162,6 +187,7 @@ impl Parts {
         manifest.known_segment = log.segment();
         manifest.closed_at = None;
         manifest.write(&*disk).doing(|| "writing the manifest".into())?;
+        Recovered::clean(&*disk, &manifest, &segments)?;
         let tables = Arc::new(Tables::new(state));
         let hub = Hub::new(tables.clone());
         let retainer = Retainer { keep: retention, ages };
@@ -195,26 +221,15 @@ fn find_or_create(disk: &dyn Disk) -> Result<Manifest, OpenError> {
     Ok(manifest)
 }
 
-/// Takes the directory for this process, until the file is closed.
-fn lock(directory: &Path) -> Result<std::fs::File, OpenError> {
-    use std::{
-        io::{Read, Write},
-        os::unix::fs::OpenOptionsExt,
-    };
-    let path = directory.join("LOCK");
-    let doing = || format!("locking {}", path.display());
-    let mut options = std::fs::OpenOptions::new();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).doing(doing)?;
-    match file.try_lock() {
-        Ok(()) => {
-            file.set_len(0).doing(doing)?;
-            write!(file, "{}", std::process::id()).doing(doing)?;
-            Ok(file)
-        }
+/// Takes the directory for whoever holds the handle. The directory itself is locked, so that no file needs to be
+/// written for it, nor can be removed from under it.
+fn lock(directory: &Path) -> Result<File, OpenError> {
+    let doing = || format!("locking {}", directory.display());
+    let handle = File::open(directory).doing(doing)?;
+    match handle.try_lock() {
+        Ok(()) => Ok(handle),
         Err(std::fs::TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
+            let holder = std::fs::read_to_string(directory.join(HOLDER)).unwrap_or_default();
             Err(OpenError::InUse {
                 directory: directory.display().to_string(),
                 pid: holder.trim().parse().ok(),
@@ -223,6 +238,9 @@ fn lock(directory: &Path) -> Result<std::fs::File, OpenError> {
         Err(std::fs::TryLockError::Error(error)) => Err(error).doing(doing),
     }
 }
+
+/// Says which process has the directory, for people.
+const HOLDER: &str = "LOCK";
 
 #[async_trait]
 impl Store for Embedded {

@@ -15,6 +15,8 @@ pub(crate) enum Bug {
     SkipPartSync,
     /// The manifest is renamed into place before its bytes are synced.
     SkipManifestSync,
+    /// The end of the log is written anew at a start, and not synced.
+    SkipMendSync,
     /// Recovery keeps the torn tail and writes on behind it.
     KeepTornTail,
     /// Recovery cuts one good frame too many.

@@ -1,7 +1,7 @@
 //! The queue before the writer, and the loops of the threads behind it.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, mpsc},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
     time::Duration,
 };
 
@@ -86,6 +86,15 @@ impl Queue {
         self.waiting().is_closing = true;
         self.arrived.notify_one();
         self.closed.notify_all();
+    }
+
+    /// Accepts nothing more and drops what has been accepted: there is nobody to do it.
+    pub(crate) fn abandon(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting = Waiting { is_closing: true, ..Waiting::default() };
+        drop(waiting);
+        self.closed.notify_all();
+        self.arrived.notify_all();
     }
 
     /// The writer's thread: serves the queue until it is closed and empty, and then closes the store with the

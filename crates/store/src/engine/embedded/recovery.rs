@@ -1,8 +1,8 @@
 //! Recovery: from what is on disk to the tables, however the last process ended.
 //!
-//! Reading comes first and changes nothing; a directory that does not verify is left as it was. Then the torn
-//! tail, if there is one, is cut and the last segment closed, files that nothing names are removed, and a new
-//! segment is begun. A crash anywhere in here leaves a directory that recovers in the same way. Start at
+//! Reading comes first and changes nothing; a directory that does not verify is left as it was. Then the last
+//! segment is written anew, without its torn tail and closed, a new segment is begun, and files that nothing
+//! names are removed. A crash anywhere in here leaves a directory that recovers in the same way. Start at
 //! [`Recovered::read`].
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -12,13 +12,17 @@ use super::{
     error::{DamageError, Doing, OpenError},
     frame::{Frame, FrameBuilder, FrameKind},
     header::FileKind,
-    log::SegmentInfo,
-    manifest::{Manifest, Part, PartFile, part_name},
+    log::{SegmentInfo, Segments},
+    manifest::{Manifest, Part, PartFile, part_name, part_number},
     planted,
-    segment::{Ending, Scanned, SegmentReader, read_all, segment_name, segment_number},
+    segment::{Ending, Scanned, SegmentReader, draft_name, read_all, segment_name, segment_number},
     table_file::TableReader,
 };
-use crate::{Disk, Entry, Revision, history::Ages, tables::State};
+use crate::{
+    Disk, Entry, Revision,
+    history::Ages,
+    tables::{State, window_cost},
+};
 
 /// What the disk holds.
 pub(crate) struct Recovered {
@@ -37,7 +41,6 @@ pub(crate) struct Recovered {
 
 #[derive(Clone, Copy, Debug)]
 struct OpenEnd {
-    segment: u64,
     end: u64,
     len: u64,
     torn: bool,
@@ -45,7 +48,9 @@ struct OpenEnd {
 
 impl Recovered {
     /// Reads the store on `disk`, verifying every byte it is made of, without changing anything.
-    pub(crate) fn read(disk: &dyn Disk, manifest: Manifest) -> Result<Self, OpenError> {
+    ///
+    /// A store `in_use` may go on in segments that this disk does not show.
+    pub(crate) fn read(disk: &dyn Disk, manifest: Manifest, in_use: bool) -> Result<Self, OpenError> {
         let base = manifest.newest_base();
         let mut found = Recovered {
             state: State::empty(base),
@@ -61,7 +66,7 @@ impl Recovered {
                 load_part(disk, &found.manifest, part, file, |entry| found.state.load(entry))?;
             }
         }
-        found.replay_log(disk)?;
+        found.replay_log(disk, in_use)?;
         if planted::bug(planted::Bug::ReuseRevision) && found.state.head > base {
             found.state.head = Revision::new(found.state.head.get() - 1);
         }
@@ -73,7 +78,7 @@ impl Recovered {
         self.open_end.filter(|open| open.torn).map_or(0, |open| open.len - open.end)
     }
 
-    fn replay_log(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+    fn replay_log(&mut self, disk: &dyn Disk, in_use: bool) -> Result<(), OpenError> {
         let names = disk.list().doing(|| "listing the directory".into())?;
         let numbers: BTreeSet<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
         let mut chain = None;
@@ -94,7 +99,7 @@ impl Recovered {
         }
         self.chain = chain.unwrap_or(0);
         let missing = match previous {
-            Some((last, Ending::Closed(FrameKind::Continues))) => Some(last + 1),
+            Some((last, Ending::Closed(FrameKind::Continues))) => Some(last + 1).filter(|_| !in_use),
             _ => Some(self.manifest.known_segment).filter(|known| *known > 0 && !numbers.contains(known)),
         };
         if let Some(number) = missing {
@@ -127,8 +132,8 @@ impl Recovered {
         self.segments.push((number, SegmentInfo { after, used: end }));
         self.open_end = match ending {
             Ending::Closed(_) => None,
-            Ending::Open => Some(OpenEnd { segment: number, end, len, torn: false }),
-            Ending::Torn => Some(OpenEnd { segment: number, end, len, torn: true }),
+            Ending::Open => Some(OpenEnd { end, len, torn: false }),
+            Ending::Torn => Some(OpenEnd { end, len, torn: true }),
         };
     }
 
@@ -165,53 +170,85 @@ impl Recovered {
             })
             .map_err(|why| DamageError::new(segment, 0, why.0))?;
         if n_changes > 0 {
-            self.ages.push(last, frame.at_millis, n_changes, frame.len as u64);
+            self.ages.push(last, frame.at_millis, n_changes, window_cost(n_changes, frame.len as u64));
         }
         self.state.head = self.state.head.max(last);
         Ok(())
     }
 
-    /// Brings the directory into order, so that a new segment can be begun. Everything here can be done again.
-    pub(crate) fn tidy(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
-        if let Some(open) = self.open_end.take() {
-            self.close_segment(disk, open).doing(|| format!("closing {}", segment_name(open.segment)))?;
+    /// Writes the end of the log anew, so that it is known to be durable, cut where it is torn, and closed.
+    ///
+    /// What was read may have come from a cache: a process that stopped because a sync failed leaves bytes
+    /// behind that the next one can read and the disk never got. So the segment that was being written goes to
+    /// a new file, and takes the old one's place in one step. Before it stands a segment that was closed and
+    /// synced, unless nothing was written after closing it: then that one is written anew too.
+    pub(crate) fn mend(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+        if self.manifest.closed_at.is_some() {
+            return Ok(());
         }
-        // The next segment replaces one of its name in one step; removing it first would leave a gap.
-        let next = self.next_segment();
-        for name in disk.list().doing(|| "listing the directory".into())? {
-            let ours = ["log-", "part-", "MANIFEST"].iter().any(|start| name.starts_with(start));
-            let beyond = segment_number(&name).is_some_and(|number| number > next);
-            if ours && (beyond || !self.manifest.names(&name)) {
-                disk.remove(&name).doing(|| format!("removing {name}"))?;
-            }
+        let is_unused = |(_, info): &&(u64, SegmentInfo)| info.used == SECTOR as u64;
+        let n_doubtful = if self.segments.last().filter(is_unused).is_some() { 2 } else { 1 };
+        for idx in self.segments.len().saturating_sub(n_doubtful)..self.segments.len() {
+            let number = self.segments[idx].0;
+            self.rewrite(disk, idx).doing(|| format!("writing {} anew", segment_name(number)))?;
         }
         disk.sync_names().doing(|| "syncing the directory".into())
     }
 
-    /// Cuts what is torn and puts a closing frame behind what is not. The cut is durable before the closing
-    /// frame is written: after a closing frame there must be nothing.
-    fn close_segment(&mut self, disk: &dyn Disk, open: OpenEnd) -> std::io::Result<()> {
-        let file = disk.open(&segment_name(open.segment))?;
-        let mut end = open.end;
-        if planted::bug(planted::Bug::CutTooMuch) && end > SECTOR as u64 {
-            end -= SECTOR as u64;
+    fn rewrite(&mut self, disk: &dyn Disk, idx: usize) -> std::io::Result<()> {
+        let (number, info) = self.segments[idx];
+        let name = segment_name(number);
+        let draft = draft_name(&name);
+        let mut end = info.used as usize;
+        if planted::bug(planted::Bug::CutTooMuch) && end > SECTOR {
+            end -= SECTOR;
         }
-        if !planted::bug(planted::Bug::KeepTornTail) && open.len > end {
-            file.set_len(end)?;
+        let mut bytes = vec![0; end];
+        let old = disk.open(&name)?;
+        old.read_at(&mut bytes, 0)?;
+        if idx + 1 == self.segments.len() && self.open_end.take().is_some() {
+            let mut frame = FrameBuilder::default();
+            frame.bare();
+            let seed = self.manifest.store.seed(FileKind::Segment, number) ^ end as u64;
+            let (closing, checksum) = frame.finish(FrameKind::Ends, self.state.head, 0, self.chain, seed);
+            bytes.extend_from_slice(closing);
+            self.chain = checksum;
+        }
+        if planted::bug(planted::Bug::KeepTornTail) {
+            let mut torn = vec![0; (old.len()? as usize).saturating_sub(bytes.len())];
+            old.read_at(&mut torn, bytes.len() as u64)?;
+            bytes.append(&mut torn);
+        }
+        let file = disk.create(&draft)?;
+        file.write_at(&bytes, 0)?;
+        if !planted::bug(planted::Bug::SkipMendSync) {
             file.sync()?;
         }
-        let mut frame = FrameBuilder::default();
-        frame.bare();
-        let seed = self.manifest.store.seed(FileKind::Segment, open.segment) ^ end;
-        let (bytes, checksum) = frame.finish(FrameKind::Ends, self.state.head, 0, self.chain, seed);
-        file.write_at(bytes, end)?;
-        file.sync()?;
-        self.chain = checksum;
-        if let Some((_, info)) = self.segments.last_mut() {
-            info.used = end + bytes.len() as u64;
+        disk.rename(&draft, &name)?;
+        self.segments[idx].1.used = bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Removes what nothing names. Only once the manifest is durable: an older one may need it.
+    pub(crate) fn clean(disk: &dyn Disk, manifest: &Manifest, segments: &Segments) -> Result<(), OpenError> {
+        for name in disk.list().doing(|| "listing the directory".into())? {
+            let is_stray = match segment_number(&name) {
+                Some(number) => !segments.by_number().contains_key(&number),
+                None => is_ours(&name) && !manifest.names(&name),
+            };
+            if is_stray {
+                disk.remove(&name).doing(|| format!("removing {name}"))?;
+            }
         }
         Ok(())
     }
+}
+
+/// Whether this is the name of a part, or of a file of ours that was being written.
+fn is_ours(name: &str) -> bool {
+    let finished = name.strip_suffix(".new").unwrap_or(name);
+    part_number(finished).is_some()
+        || (finished != name && (finished == "MANIFEST" || segment_number(finished).is_some()))
 }
 
 /// Reads one part and hands out its entries.

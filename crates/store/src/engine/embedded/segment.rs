@@ -20,6 +20,11 @@ pub(crate) fn segment_name(number: u64) -> String {
     format!("log-{number:016}")
 }
 
+/// What a file is called while it is being written.
+pub(crate) fn draft_name(name: &str) -> String {
+    format!("{name}.new")
+}
+
 /// The number in a segment's name.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix("log-")?.parse().ok()?;
@@ -41,7 +46,7 @@ impl Segment {
     /// Makes an empty segment, durable with its name.
     pub(crate) fn prepare(disk: &dyn Disk, store: StoreId, number: u64, len: u64) -> std::io::Result<Self> {
         let name = segment_name(number);
-        let draft = format!("{name}.new");
+        let draft = draft_name(&name);
         let made = Self::write_empty(disk, &draft, store, number, len);
         if made.is_err() {
             // What was written may be all the space there is.
@@ -200,7 +205,12 @@ pub(crate) fn read_all(disk: &dyn Disk, name: &str) -> Result<Vec<u8>, OpenError
     let doing = || format!("reading {name}");
     let file = disk.open(name).doing(doing)?;
     let len = file.len().doing(doing)?;
-    let mut bytes = vec![0; usize::try_from(len).expect("files fit into memory")];
+    let mut bytes = Vec::new();
+    // A length that was tampered with is an error, not an abort.
+    let reserved =
+        usize::try_from(len).map_err(|_| ()).and_then(|len| bytes.try_reserve_exact(len).map_err(drop));
+    reserved.map_err(|()| std::io::Error::from(std::io::ErrorKind::OutOfMemory)).doing(doing)?;
+    bytes.resize(len as usize, 0);
     file.read_at(&mut bytes, 0).doing(doing)?;
     Ok(bytes)
 }

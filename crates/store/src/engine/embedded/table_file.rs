@@ -16,7 +16,7 @@ use super::{
     error::{DamageError, OpenError},
     header::{FileKind, Header, StoreId},
 };
-use crate::{DiskFile, Entry, Revision};
+use crate::{DiskFile, Entry, MAX_KEY_BYTES, Revision};
 
 /// Blocks are closed at this size: large enough to make the checksum cheap, small enough to write smoothly.
 const BLOCK: usize = 128 << 10;
@@ -130,6 +130,12 @@ impl TableReader {
                 read_block(bytes, seed ^ offset as u64, |found| {
                     if last_key.as_ref().is_some_and(|last| last.key >= found.key) {
                         return Err(Malformed("keys are out of order"));
+                    }
+                    if found.revision.get() > self.header.revision {
+                        return Err(Malformed("an entry is newer than its file"));
+                    }
+                    if found.key.is_empty() || found.key.len() > MAX_KEY_BYTES {
+                        return Err(Malformed("a key has an impossible length"));
                     }
                     totals.entries += 1;
                     totals.bytes += found.bytes();

@@ -1,7 +1,8 @@
 //! What an operator does to a store from outside: look at it, verify it, copy it out, put a copy back.
 
 use std::{
-    fs,
+    fs, io,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,7 +19,7 @@ use super::{
     segment::{SegmentReader, segment_name, segment_number},
     table_file::{TableReader, TableWriter, Totals},
 };
-use crate::{Clock, Directory, Disk, Entry, Key, Revision, Snapshot, SystemClock, Window};
+use crate::{Clock, Directory, Disk, DiskFile, Entry, Key, Revision, Snapshot, SystemClock, Window};
 
 /// How far a restored store jumps ahead. The store the snapshot came from may have gone on after it was taken;
 /// it would have to write a hundred thousand times a second for four months to get this far.
@@ -54,9 +55,12 @@ impl Stats {
 
 /// Looks at the store in `directory`, which may be in use.
 pub fn stats(directory: &Path) -> Result<Stats, OpenError> {
-    let open = || Directory::existing(directory).doing(|| format!("opening {}", directory.display()));
-    let recovered = read_live(open()?)?;
-    let disk = open()?;
+    let disk = Directory::existing(directory).doing(|| format!("opening {}", directory.display()))?;
+    describe(directory, &read_live(&disk)?)
+}
+
+fn describe(directory: &Path, recovered: &Recovered) -> Result<Stats, OpenError> {
+    let disk = Directory::existing(directory).doing(|| format!("opening {}", directory.display()))?;
     let mut files = vec![];
     for name in disk.list().doing(|| format!("listing {}", directory.display()))? {
         // A file that has gone since is one that is not there.
@@ -118,7 +122,8 @@ pub fn check(directory: &Path) -> Result<Verdict, OpenError> {
             files.push(check_segment(&disk, manifest.store, number)?);
         }
     }
-    Ok(Verdict { files, whole: stats(directory) })
+    let whole = Recovered::read(&disk, manifest, false).and_then(|recovered| describe(directory, &recovered));
+    Ok(Verdict { files, whole })
 }
 
 fn check_part(
@@ -154,7 +159,7 @@ fn checked(
     let damage = match outcome {
         Ok(()) => None,
         Err(OpenError::Damaged(damage)) => Some(damage),
-        Err(OpenError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+        Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Some(DamageError::new(&file, 0, "it is missing"))
         }
         Err(error) => return Err(error),
@@ -178,7 +183,7 @@ pub struct SnapshotInfo {
 /// The snapshot is of one revision and contains everything acknowledged before the call.
 pub fn snapshot(directory: &Path, target: &Path) -> Result<SnapshotInfo, OpenError> {
     let disk = Directory::existing(directory).doing(|| format!("opening {}", directory.display()))?;
-    let recovered = read_live(disk)?;
+    let recovered = read_live(&disk)?;
     let header = Header {
         kind: FileKind::Snapshot,
         store: recovered.manifest.store,
@@ -192,25 +197,39 @@ pub fn snapshot(directory: &Path, target: &Path) -> Result<SnapshotInfo, OpenErr
     Ok(SnapshotInfo { revision, keys: totals.entries, bytes: totals.bytes })
 }
 
-/// Under another name first, so that what bears the name is whole.
-fn write_snapshot(state: &Snapshot, header: &Header, target: &Path) -> std::io::Result<Totals> {
-    let folder = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if target.try_exists()? {
-        return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is such a file already"));
+/// Under another name first, so that what bears the name is whole; and never over what is there.
+fn write_snapshot(state: &Snapshot, header: &Header, target: &Path) -> io::Result<Totals> {
+    if target.symlink_metadata().is_ok() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file already"));
     }
-    let disk = Directory::existing(folder)?;
-    let draft = format!(".{name}.new");
-    let mut writer = TableWriter::new(disk.create(&draft)?, header)?;
+    let mut draft = target.as_os_str().to_owned();
+    draft.push(".new");
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
+    let written = fill_snapshot(state, header, Box::new(file)).and_then(|totals| {
+        // Unlike a rename, this does not replace a file that has come to be there meanwhile.
+        fs::hard_link(&draft, target)?;
+        Ok(totals)
+    });
+    let removed = fs::remove_file(&draft);
+    let totals = written?;
+    removed?;
+    sync_parent(target)?;
+    Ok(totals)
+}
+
+fn fill_snapshot(state: &Snapshot, header: &Header, file: Box<dyn DiskFile>) -> io::Result<Totals> {
+    let mut writer = TableWriter::new(file, header)?;
     state.iter(b"", None).try_for_each(|entry| writer.push(entry))?;
     let totals = writer.totals();
     writer.finish(true)?;
-    disk.rename(&draft, &name)?;
-    disk.sync_names()?;
     Ok(totals)
+}
+
+/// Makes the name of `path` durable.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(parent)?.sync_all()
 }
 
 /// What a restore did.
@@ -239,25 +258,51 @@ pub fn restore(source: &Path, directory: &Path) -> Result<Restored, OpenError> {
     let there = directory.try_exists().doing(|| format!("looking at {}", directory.display()))?;
     let lock = if there { Some(lock(directory)?) } else { None };
     let above = taken_at.max(if there { newest_revision(directory) } else { Revision::ZERO });
-    let revision = Revision::new(above.get() + RESTORE_GAP);
+    let revision = revision_above(above, SystemClock.now_millis()).ok_or_else(|| {
+        DamageError::new(
+            &source.display().to_string(),
+            0,
+            format!("revision {above} leaves no room for more"),
+        )
+    })?;
 
     let draft = beside(directory, "restoring");
-    let _ = fs::remove_dir_all(&draft);
-    write_store(&draft, revision, &entries).doing(|| format!("writing {}", draft.display()))?;
-    let moved = there.then(|| unused(directory));
-    if let Some(moved) = &moved {
-        fs::rename(directory, moved).doing(|| format!("moving {} aside", directory.display()))?;
+    // Fails if it is there: another restore is at work, or one was cut off and left something to look at.
+    fs::create_dir(&draft).doing(|| format!("creating {}", draft.display()))?;
+    let placed = write_store(&draft, revision, &entries)
+        .and_then(|()| exchange(&draft, directory, there))
+        .doing(|| format!("restoring to {}", directory.display()));
+    if placed.is_err() {
+        let _ = fs::remove_dir_all(&draft);
     }
-    fs::rename(&draft, directory)
-        .doing(|| format!("moving the restored store to {}", directory.display()))?;
-    if let Some(parent) = directory.canonicalize().ok().as_deref().and_then(Path::parent) {
-        fs::File::open(parent)
-            .and_then(|parent| parent.sync_all())
-            .doing(|| format!("syncing {}", parent.display()))?;
-    }
+    placed?;
+    // From here on the draft, if it is still there, is the store that was.
+    let moved = there.then(|| {
+        let moved = unused(directory);
+        if fs::rename(&draft, &moved).is_ok() { moved } else { draft }
+    });
+    sync_parent(directory).doing(|| format!("syncing the folder of {}", directory.display()))?;
     drop(lock);
     let snapshot = SnapshotInfo { revision: taken_at, keys: totals.entries, bytes: totals.bytes };
     Ok(Restored { snapshot, revision, moved })
+}
+
+/// A revision above everything that was ever given out, as far as can be known: above what is known by a large
+/// gap, and above what any earlier restore of the same snapshot can have reached since.
+fn revision_above(known: Revision, now_millis: u64) -> Option<Revision> {
+    let by_time = (now_millis / 1000) << 20;
+    let above = known.get().checked_add(RESTORE_GAP)?.max(by_time);
+    (above < i64::MAX as u64 / 2).then_some(Revision::new(above))
+}
+
+/// Puts the finished draft where the store belongs and, if one is there, that one where the draft was. In one
+/// step, so that at no time there is no store.
+fn exchange(draft: &Path, directory: &Path, there: bool) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match there {
+        true => Ok(renameat_with(CWD, draft, CWD, directory, RenameFlags::EXCHANGE)?),
+        false => fs::rename(draft, directory),
+    }
 }
 
 /// The newest revision the store may have given out, as far as it can be read at all.
@@ -266,12 +311,12 @@ fn newest_revision(directory: &Path) -> Revision {
         let disk = Directory::existing(directory).ok()?;
         let manifest = Manifest::read(&disk).ok()??;
         let base = manifest.newest_base();
-        Some(Recovered::read(&disk, manifest).map_or(base, |found| found.state.head))
+        Some(Recovered::read(&disk, manifest, false).map_or(base, |found| found.state.head))
     };
     read().unwrap_or(Revision::ZERO)
 }
 
-fn write_store(directory: &Path, revision: Revision, entries: &[Arc<Entry>]) -> std::io::Result<()> {
+fn write_store(directory: &Path, revision: Revision, entries: &[Arc<Entry>]) -> io::Result<()> {
     let disk = Directory::open(directory)?;
     let mut manifest = Manifest::empty(StoreId::random(), revision);
     let part_bytes = Sizes::default().part(entries.iter().map(|entry| entry.bytes()).sum());

@@ -116,13 +116,19 @@ impl Writer {
 
     /// Forgets history through `floor`, durably.
     pub(crate) fn compact(&mut self, floor: Revision) -> Result<(), ReadError> {
+        if let Some(reason) = self.hub.stop_reason() {
+            return Err(ReadError::Stopped(reason));
+        }
         let window = self.tables.window();
         window.check(floor)?;
         if floor == window.floor {
             return Ok(());
         }
         let logged = self.log.compacted(floor, self.clock.now_millis());
-        logged.map_err(|error| ReadError::Unavailable(self.give_up(error).to_string().into()))?;
+        logged.map_err(|error| match self.give_up(error) {
+            CommitError::Unknown(reason) => ReadError::Stopped(reason),
+            refused => ReadError::Unavailable(refused.to_string().into()),
+        })?;
         self.retainer.ages.drop_through(floor);
         self.tables.raise_floor(floor);
         Ok(())

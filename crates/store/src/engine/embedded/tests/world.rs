@@ -110,6 +110,11 @@ impl World {
         World { disk, model, parts: None, clock, random: Rng::with_seed(seed), n_values: 0 }
     }
 
+    /// Where the store stands, if all that was asked for happened.
+    pub(super) fn head(&self) -> u64 {
+        self.model.head()
+    }
+
     /// Does `n_steps` things. Ends early, with the reason, when the store stops.
     pub(super) fn run(&mut self, n_steps: usize) -> Result<(), String> {
         for _ in 0..n_steps {
@@ -137,6 +142,12 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Commits something, a while after the last.
+    pub(super) fn commit(&mut self) -> Result<(), String> {
+        self.clock.0.fetch_add(1500, Ordering::Relaxed);
+        self.commit_group()
     }
 
     fn with(&mut self, act: impl FnOnce(&mut Parts) -> Result<(), String>) -> Result<(), String> {
@@ -210,6 +221,18 @@ impl World {
             Ok(()) => Ok(()),
             Err(_) => stopped(parts),
         }
+    }
+
+    /// The process ends and another one opens the same disk, which is well again. What that one finds is what
+    /// happened.
+    pub(super) fn restart(&mut self) {
+        self.disk.heal();
+        self.parts = None;
+        let parts = open(&self.disk, &self.clock).expect("the disk is well again");
+        let head = compare(&parts, &self.model).expect("nothing else than was asked for");
+        self.model.states.retain(|revision, _| *revision <= head);
+        self.disk.mark(Mark::Acked(head));
+        self.parts = Some(parts);
     }
 
     /// Closes properly; the next step opens again.
