@@ -6,7 +6,7 @@ mod args;
 mod store;
 mod table;
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 
@@ -23,17 +23,24 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { EX_USAGE } else { 0 });
         }
     };
+    let mut out = std::io::stdout().lock();
     let outcome = match args.command {
-        Some(Command::Store(command)) => store::run(command),
-        None => Args::command().print_help().map_err(Into::into),
+        Some(Command::Store(command)) => store::run(command, &mut out),
+        None => write!(out, "{}", Args::command().render_help()).map_err(Into::into),
     };
-    match outcome {
+    match outcome.and_then(|()| out.flush().map_err(Into::into)) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", chain(&error));
+            let _ = writeln!(std::io::stderr(), "error: {}", chain(&error));
             ExitCode::from(if error.is::<args::Usage>() { EX_USAGE } else { 1 })
         }
     }
+}
+
+/// Whether whoever read our output has seen enough.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// The error and its causes on one line, without those that the one before already says.

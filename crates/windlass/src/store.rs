@@ -1,6 +1,6 @@
 //! `windlass store`: the embedded store, seen from outside.
 
-use std::path::Path;
+use std::{io::Write, path::Path};
 
 use anyhow::{Context, bail};
 use windlass_store::{
@@ -14,16 +14,16 @@ use crate::{
 };
 
 /// Runs the command and prints what it found.
-pub(crate) fn run(command: StoreCommand) -> anyhow::Result<()> {
+pub(crate) fn run(command: StoreCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
-        StoreCommand::Check(data_dir) => check(&data_dir),
-        StoreCommand::Stats(data_dir) => stats(&data_dir),
-        StoreCommand::Snapshot { data_dir, file } => snapshot(&data_dir, &file),
-        StoreCommand::Restore { data_dir, file } => restore(&data_dir, &file),
+        StoreCommand::Check(data_dir) => check(&data_dir, out),
+        StoreCommand::Stats(data_dir) => stats(&data_dir, out),
+        StoreCommand::Snapshot { data_dir, file } => snapshot(&data_dir, &file, out),
+        StoreCommand::Restore { data_dir, file } => restore(&data_dir, &file, out),
     }
 }
 
-fn check(data_dir: &DataDir) -> anyhow::Result<()> {
+fn check(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
     expect_store(data_dir)?;
     let Verdict { files, whole } =
         tools::check(&data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
@@ -37,28 +37,32 @@ fn check(data_dir: &DataDir) -> anyhow::Result<()> {
             vec![file.file.clone(), file.records.to_string(), human_bytes(file.bytes), verdict]
         })
         .collect();
-    println!("{}\n", table(&["FILE", "RECORDS", "SIZE", "VERDICT"], &rows));
-    let stats = whole.map_err(|error| with_hint(error, data_dir))?;
+    writeln!(out, "{}\n", table(&["FILE", "RECORDS", "SIZE", "VERDICT"], &rows))?;
+    let stats = whole.map_err(|error| {
+        anyhow::anyhow!("{}\nhint: {}", crate::chain(&error.into()), restore_hint(data_dir))
+    })?;
     let n_damaged = files.iter().filter(|file| file.damage.is_some()).count();
     if n_damaged > 0 {
         bail!("{n_damaged} of {} files are damaged\n{}", files.len(), restore_hint(data_dir));
     }
     if stats.torn_bytes > 0 {
-        println!(
+        writeln!(
+            out,
             "note: a crash left {} behind; nobody was promised it, and the next start cuts it off",
             human_bytes(stats.torn_bytes)
-        );
+        )?;
     }
-    println!(
+    writeln!(
+        out,
         "ok: every record of {} files verifies; {} keys at revision {}",
         files.len(),
         stats.keys,
         stats.window.head
-    );
+    )?;
     Ok(())
 }
 
-fn stats(data_dir: &DataDir) -> anyhow::Result<()> {
+fn stats(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
     expect_store(data_dir)?;
     let stats = tools::stats(&data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
     let Stats { store, window, keys, live_bytes, changes, frames, files, .. } = &stats;
@@ -76,26 +80,37 @@ fn stats(data_dir: &DataDir) -> anyhow::Result<()> {
         ),
     ];
     for (name, value) in lines {
-        println!("{name:<14} {value}");
+        writeln!(out, "{name:<14} {value}")?;
     }
     Ok(())
 }
 
-fn snapshot(data_dir: &DataDir, file: &Path) -> anyhow::Result<()> {
+fn snapshot(data_dir: &DataDir, file: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     expect_store(data_dir)?;
+    if file.symlink_metadata().is_ok() {
+        return Err(
+            Usage(format!("{}: there is such a file already, expected a new name", file.display())).into()
+        );
+    }
     let info = tools::snapshot(&data_dir.store(), file).map_err(|error| with_hint(error, data_dir))?;
-    println!(
+    writeln!(
+        out,
         "wrote {}: {} keys, {}, as of revision {}",
         file.display(),
         info.keys,
         human_bytes(info.bytes),
         info.revision
-    );
-    println!("to put it back: windlass store restore {}", file.display());
+    )?;
+    writeln!(
+        out,
+        "to put it back: windlass store restore {} --data-dir {}",
+        file.display(),
+        data_dir.path().display()
+    )?;
     Ok(())
 }
 
-fn restore(data_dir: &DataDir, file: &Path) -> anyhow::Result<()> {
+fn restore(data_dir: &DataDir, file: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     if !file.is_file() {
         return Err(Usage(format!(
             "{} is not a file; make one with: windlass store snapshot FILE",
@@ -103,24 +118,28 @@ fn restore(data_dir: &DataDir, file: &Path) -> anyhow::Result<()> {
         ))
         .into());
     }
+    tools::verify_snapshot(file).map_err(|error| Usage(crate::chain(&error.into())))?;
     std::fs::create_dir_all(data_dir.path())
         .with_context(|| format!("cannot create {}", data_dir.path().display()))?;
     let restored = tools::restore(file, &data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
-    println!(
+    writeln!(
+        out,
         "restored {} keys, {}, of revision {}; the store goes on from revision {}",
         restored.snapshot.keys,
         human_bytes(restored.snapshot.bytes),
         restored.snapshot.revision,
         restored.revision
-    );
+    )?;
     if let Some(moved) = restored.moved {
-        println!("what was there before is in {}", moved.display());
+        writeln!(out, "what was there before is in {}", moved.display())?;
     }
     Ok(())
 }
 
 fn expect_store(data_dir: &DataDir) -> Result<(), Usage> {
-    match data_dir.store().join("MANIFEST").is_file() || data_dir.store().is_dir() {
+    match data_dir.store().is_dir()
+        && std::fs::read_dir(data_dir.store()).is_ok_and(|mut files| files.next().is_some())
+    {
         true => Ok(()),
         false => Err(Usage(format!(
             "--data-dir {}: there is no store in it, expected the directory of an earlier start",
@@ -135,7 +154,10 @@ fn with_hint(error: OpenError, data_dir: &DataDir) -> anyhow::Error {
         OpenError::InUse { .. } => {
             Some("stop that process first; stats and snapshot work while it runs".to_owned())
         }
-        OpenError::Damaged(_) => Some(restore_hint(data_dir)),
+        OpenError::Damaged(_) => Some(format!(
+            "stop whoever uses it and look closer: windlass store check --data-dir {}",
+            data_dir.path().display()
+        )),
         OpenError::NewerFormat { .. } => {
             Some("use the version of windlass that wrote it, or a newer one".to_owned())
         }

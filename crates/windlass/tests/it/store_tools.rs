@@ -1,9 +1,9 @@
 //! `windlass store`: what an operator sees and relies on.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
 use tempfile::TempDir;
-use windlass_store::{Expect, Read, ReadError, Revision, Store, Txn};
+use windlass_store::{Embedded, Expect, OpenError, Read, ReadError, Retention, Revision, Store, Txn};
 
 use crate::support::{fill, open, stderr, stdout, windlass};
 
@@ -90,15 +90,15 @@ fn check_is_refused_while_the_store_is_in_use_and_stats_is_not() {
 fn a_directory_of_a_newer_format_is_refused_with_both_versions() {
     let (directory, _) = closed_store(1);
     let manifest = directory.path().join("windlass-data/store/MANIFEST");
-    let bytes = windlass_store_newer_format(fs::read(&manifest).expect("a manifest"));
-    fs::write(&manifest, bytes).expect("a manifest");
+    let mut bytes = fs::read(&manifest).expect("a manifest");
+    bytes[8] = 2;
+    fs::write(&manifest, with_header_checksum(bytes)).expect("a manifest");
     let refused = stderr(windlass(directory.path()).args(["store", "stats"]), 1);
     assert!(refused.contains("MANIFEST has format 2, this version reads up to format 1"), "{refused}");
 }
 
-/// The same header, saying that the format is the next one, with its checksum made right again.
-fn windlass_store_newer_format(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes[8] = 2;
+/// The same file with the checksum of its header made right again.
+fn with_header_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     let sum =
         xxhash_rust::xxh3::xxh3_64_with_seed(&[], xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[..504], 0));
     bytes[504..512].copy_from_slice(&sum.to_le_bytes());
@@ -175,9 +175,108 @@ fn a_damaged_snapshot_is_refused_and_the_store_stays_as_it_was() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&file, bytes).expect("a snapshot");
-    let refused = stderr(windlass(directory.path()).args(["store", "restore", "backup.snap"]), 1);
+    let refused = stderr(windlass(directory.path()).args(["store", "restore", "backup.snap"]), 64);
     assert!(refused.contains("backup.snap is damaged at byte"), "{refused}");
     assert_eq!(open(&directory.path().join("windlass-data")).window().head.get(), head);
-    let again = stderr(windlass(directory.path()).args(["store", "snapshot", "backup.snap"]), 1);
+    let again = stderr(windlass(directory.path()).args(["store", "snapshot", "backup.snap"]), 64);
     assert!(again.contains("there is such a file already"), "{again}");
+}
+
+#[test]
+fn restoring_the_same_snapshot_again_repeats_no_revision() {
+    let (directory, _) = closed_store(5);
+    stdout(windlass(directory.path()).args(["store", "snapshot", "backup.snap"]), 0);
+    let data_dir = directory.path().join("windlass-data");
+    let mut newest = 0;
+    for _ in 0..2 {
+        // Gone, so that only the snapshot can tell how far it had come.
+        fs::remove_dir_all(data_dir.join("store")).expect("it was there");
+        stdout(windlass(directory.path()).args(["store", "restore", "backup.snap"]), 0);
+        let store = open(&data_dir);
+        assert!(store.window().head.get() > newest, "revisions are given out again");
+        newest = fill(&store, 10, "more");
+        // Restores are told apart by the second in which they happen.
+        let second =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+        while std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+            .as_secs()
+            == second
+        {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_that_claims_the_last_revision_is_refused() {
+    let (directory, head) = closed_store(5);
+    stdout(windlass(directory.path()).args(["store", "snapshot", "backup.snap"]), 0);
+    let file = directory.path().join("backup.snap");
+    let mut bytes = fs::read(&file).expect("a snapshot");
+    bytes[36..44].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    fs::write(&file, with_header_checksum(bytes)).expect("a snapshot");
+    let refused = stderr(windlass(directory.path()).args(["store", "restore", "backup.snap"]), 64);
+    assert!(refused.contains("leaves no room"), "{refused}");
+    assert_eq!(open(&directory.path().join("windlass-data")).window().head.get(), head);
+}
+
+#[test]
+fn removing_the_lock_file_lets_nobody_in() {
+    let (directory, _) = closed_store(5);
+    let data_dir = directory.path().join("windlass-data");
+    let store = open(&data_dir);
+    fs::remove_file(data_dir.join("store/LOCK")).expect("it says who has the store");
+    let refused = Embedded::open(&data_dir.join("store"), Retention::default());
+    assert!(matches!(refused, Err(OpenError::InUse { .. })));
+    stderr(windlass(directory.path()).args(["store", "check"]), 1);
+    stderr(windlass(directory.path()).args(["store", "restore", "--help-me"]), 64);
+    drop(store);
+}
+
+#[test]
+fn check_changes_nothing() {
+    let (directory, _) = closed_store(5);
+    let store = directory.path().join("windlass-data/store");
+    let contents = || {
+        let names = fs::read_dir(&store).expect("a directory").map(|file| file.expect("a file").path());
+        let mut files: Vec<_> = names.map(|path| (path.clone(), fs::read(&path).expect("a file"))).collect();
+        files.sort();
+        files
+    };
+    let before = contents();
+    stdout(windlass(directory.path()).args(["store", "check"]), 0);
+    assert_eq!(contents(), before);
+}
+
+#[test]
+fn a_snapshot_overwrites_nothing() {
+    let (directory, _) = closed_store(5);
+    let victim = directory.path().join("victim");
+    fs::write(&victim, "precious").expect("a file");
+    for name in ["b.snap", "b.snap.new"] {
+        std::os::unix::fs::symlink(&victim, directory.path().join(name)).expect("a link");
+        let output =
+            windlass(directory.path()).args(["store", "snapshot", "b.snap"]).output().expect("it starts");
+        assert!(!output.status.success());
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
+        fs::remove_file(directory.path().join(name)).expect("a link");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is() {
+    let (directory, _) = closed_store(5);
+    let mut child = windlass(directory.path())
+        .args(["store", "stats"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let full = fs::File::options().write(true).open("/dev/full").expect("there is one");
+    let status =
+        windlass(directory.path()).args(["store", "stats"]).stdout(full).stderr(Stdio::null()).status();
+    assert_eq!(status.expect("it ends").code(), Some(1));
 }

@@ -243,21 +243,34 @@ pub struct Restored {
     pub moved: Option<PathBuf>,
 }
 
+/// Verifies every record of a snapshot file.
+pub fn verify_snapshot(source: &Path) -> Result<SnapshotInfo, OpenError> {
+    read_snapshot(source).map(|(info, _)| info)
+}
+
+fn read_snapshot(source: &Path) -> Result<(SnapshotInfo, Vec<Arc<Entry>>), OpenError> {
+    let name = source.display().to_string();
+    let bytes = fs::read(source).doing(|| format!("reading {name}"))?;
+    let reader = TableReader::new(&name, FileKind::Snapshot, bytes)?;
+    let mut entries = vec![];
+    let (totals, _) = reader.for_each(|entry| entries.push(entry))?;
+    let revision = Revision::new(reader.header.revision);
+    if revision_above(revision, 0).is_none() {
+        return Err(DamageError::new(&name, 0, format!("revision {revision} leaves no room for more")).into());
+    }
+    Ok((SnapshotInfo { revision, keys: totals.entries, bytes: totals.bytes }, entries))
+}
+
 /// Makes `directory` a store that holds what the snapshot file `source` holds.
 ///
 /// Revisions go on far above those of the snapshot and of the store that was there, so that whoever watched
 /// before is told that history is gone. A store that is there is moved aside, not deleted, and must not be in
 /// use. A failure leaves `directory` as it was.
 pub fn restore(source: &Path, directory: &Path) -> Result<Restored, OpenError> {
-    let doing = || format!("reading {}", source.display());
-    let bytes = fs::read(source).doing(doing)?;
-    let reader = TableReader::new(&source.display().to_string(), FileKind::Snapshot, bytes)?;
-    let mut entries = vec![];
-    let (totals, _) = reader.for_each(|entry| entries.push(entry))?;
-    let taken_at = Revision::new(reader.header.revision);
+    let (snapshot, entries) = read_snapshot(source)?;
     let there = directory.try_exists().doing(|| format!("looking at {}", directory.display()))?;
     let lock = if there { Some(lock(directory)?) } else { None };
-    let above = taken_at.max(if there { newest_revision(directory) } else { Revision::ZERO });
+    let above = snapshot.revision.max(if there { newest_revision(directory) } else { Revision::ZERO });
     let revision = revision_above(above, SystemClock.now_millis()).ok_or_else(|| {
         DamageError::new(
             &source.display().to_string(),
@@ -283,7 +296,6 @@ pub fn restore(source: &Path, directory: &Path) -> Result<Restored, OpenError> {
     });
     sync_parent(directory).doing(|| format!("syncing the folder of {}", directory.display()))?;
     drop(lock);
-    let snapshot = SnapshotInfo { revision: taken_at, keys: totals.entries, bytes: totals.bytes };
     Ok(Restored { snapshot, revision, moved })
 }
 
