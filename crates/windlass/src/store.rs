@@ -1,6 +1,9 @@
 //! `windlass store`: the embedded store, seen from outside.
 
-use std::{io::Write, path::Path};
+use std::{
+    io::{IsTerminal, Write},
+    path::Path,
+};
 
 use anyhow::{Context, bail};
 use windlass_store::{
@@ -12,6 +15,13 @@ use crate::{
     args::{DataDir, StoreCommand, Usage},
     table::{human_bytes, table},
 };
+
+/// Tells a person who waits what is being done. A large store takes seconds to read.
+fn progress(doing: &str, data_dir: &DataDir) {
+    if std::io::stderr().is_terminal() {
+        eprintln!("{doing} {} ...", data_dir.store().display());
+    }
+}
 
 /// Runs the command and prints what it found.
 pub(crate) fn run(command: StoreCommand, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -25,6 +35,7 @@ pub(crate) fn run(command: StoreCommand, out: &mut dyn Write) -> anyhow::Result<
 
 fn check(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
     expect_store(data_dir)?;
+    progress("verifying", data_dir);
     let Verdict { files, whole } =
         tools::check(&data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
     let rows: Vec<_> = files
@@ -64,6 +75,7 @@ fn check(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn stats(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
     expect_store(data_dir)?;
+    progress("reading", data_dir);
     let stats = tools::stats(&data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
     let Stats { store, window, keys, live_bytes, changes, frames, files, .. } = &stats;
     let disk_bytes = stats.disk_bytes();
@@ -92,6 +104,7 @@ fn snapshot(data_dir: &DataDir, file: &Path, out: &mut dyn Write) -> anyhow::Res
             Usage(format!("{}: there is such a file already, expected a new name", file.display())).into()
         );
     }
+    progress("reading", data_dir);
     let info = tools::snapshot(&data_dir.store(), file).map_err(|error| with_hint(error, data_dir))?;
     writeln!(
         out,
@@ -121,6 +134,7 @@ fn restore(data_dir: &DataDir, file: &Path, out: &mut dyn Write) -> anyhow::Resu
     tools::verify_snapshot(file).map_err(|error| Usage(crate::chain(&error.into())))?;
     std::fs::create_dir_all(data_dir.path())
         .with_context(|| format!("cannot create {}", data_dir.path().display()))?;
+    progress("restoring", data_dir);
     let restored = tools::restore(file, &data_dir.store()).map_err(|error| with_hint(error, data_dir))?;
     writeln!(
         out,

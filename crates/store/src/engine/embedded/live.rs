@@ -45,13 +45,13 @@ fn may_pass(error: &OpenError) -> bool {
 }
 
 /// The files of a store, all opened at one moment.
-struct LiveDisk {
+pub(crate) struct LiveDisk {
     files: BTreeMap<String, File>,
 }
 
 impl LiveDisk {
     /// Opens all files that make up the store, and makes sure that they belong together.
-    fn pin(directory: &Directory) -> Result<(Self, Manifest), OpenError> {
+    pub(crate) fn pin(directory: &Directory) -> Result<(Self, Manifest), OpenError> {
         let missing = || DamageError::new("MANIFEST", 0, "it is missing");
         let before = Manifest::read(directory)?.ok_or_else(missing)?;
         let mut files = BTreeMap::new();

@@ -2,6 +2,7 @@
 
 mod faults;
 mod format;
+mod live;
 mod power_cut;
 mod rot;
 mod world;

@@ -21,8 +21,9 @@ use crate::{
     sim::{Image, Mark, SimDisk},
 };
 
-const SIZES: Sizes = Sizes { min_part: 1200, min_round: 3 << 10, segment: (4 << 10, 6 << 10) };
-const RETENTION: Retention = Retention { min_age: Duration::ZERO, min_changes: 6, max_bytes: 6 << 10 };
+pub(super) const SIZES: Sizes = Sizes { min_part: 1200, min_round: 3 << 10, segment: (4 << 10, 6 << 10) };
+pub(super) const RETENTION: Retention =
+    Retention { min_age: Duration::ZERO, min_changes: 6, max_bytes: 6 << 10 };
 const KEYS: u8 = 6;
 
 /// What is under each key, and since when.
