@@ -36,7 +36,7 @@ pub trait Store: Send + Sync + 'static {
     /// Makes all changes of `txn` at one new revision, if all its preconditions hold.
     ///
     /// A transaction that changes nothing (only preconditions, or deletes of absent keys) gets the current
-    /// revision and makes no new one. Dropping the future does not take the transaction back.
+    /// revision and makes no new one. Dropping the future leaves open whether the transaction happens.
     async fn commit(&self, txn: Txn) -> Result<Revision, CommitError>;
 
     /// Takes a consistent view of everything. Cheap, and it never blocks a writer.
@@ -57,7 +57,8 @@ pub trait Store: Send + Sync + 'static {
     /// store acknowledges nothing more.
     async fn stopped(&self) -> std::sync::Arc<str>;
 
-    /// Finishes what has been accepted, then stops. Watches end with [`ReadError::Stopped`].
+    /// Finishes what has been accepted, then stops. Watches end with [`ReadError::Stopped`]; what is in memory
+    /// can still be read.
     async fn close(&self);
 }
 

@@ -83,7 +83,7 @@ fn stats(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
     let lines = [
         ("store", store.clone()),
         ("revision", window.head.to_string()),
-        ("readable from", format!("{} ({changes} changes in {frames} frames)", window.floor)),
+        ("kept from", format!("{} ({changes} changes in {frames} frames)", window.floor)),
         ("keys", keys.to_string()),
         ("live data", human_bytes(*live_bytes)),
         (
