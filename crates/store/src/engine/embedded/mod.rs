@@ -65,7 +65,7 @@ pub struct Embedded {
     counters: Arc<Counters>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until everything else is gone.
-    _lock: Option<File>,
+    _lock: Option<DirectoryLock>,
 }
 
 impl Embedded {
@@ -223,11 +223,11 @@ fn find_or_create(disk: &dyn Disk) -> Result<Manifest, OpenError> {
 
 /// Takes the directory for whoever holds the handle. The directory itself is locked, so that no file needs to be
 /// written for it, nor can be removed from under it.
-fn lock(directory: &Path) -> Result<File, OpenError> {
+fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     let doing = || format!("locking {}", directory.display());
     let handle = File::open(directory).doing(doing)?;
     match handle.try_lock() {
-        Ok(()) => Ok(handle),
+        Ok(()) => Ok(DirectoryLock(handle)),
         Err(std::fs::TryLockError::WouldBlock) => {
             let holder = std::fs::read_to_string(directory.join(HOLDER)).unwrap_or_default();
             Err(OpenError::InUse {
@@ -236,6 +236,16 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
             })
         }
         Err(std::fs::TryLockError::Error(error)) => Err(error).doing(doing),
+    }
+}
+
+/// A directory taken for this process.
+struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the handle would not do: a child that is being started holds a copy of it for a moment.
+        let _ = self.0.unlock();
     }
 }
 
