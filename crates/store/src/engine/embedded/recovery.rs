@@ -96,6 +96,11 @@ impl Recovered {
             chain = scanned.chain.or(chain);
             self.note_segment(number, after, &scanned);
             previous = Some((number, scanned.ending));
+            if in_use && matches!(scanned.ending, Ending::Open | Ending::Torn) {
+                // It was the last one when it was read. What was closed and begun since then goes on from
+                // frames that were not read.
+                break;
+            }
         }
         self.chain = chain.unwrap_or(0);
         let missing = match previous {
