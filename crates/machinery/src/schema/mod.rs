@@ -1,0 +1,183 @@
+//! Compiled schemas: what is known about the fields of a kind, in a compact form.
+//!
+//! A schema is a tree of [`Node`]s. Types that are used in many places are compiled once and shared as
+//! [`Definition`]s, which also makes recursive types possible. [`Compiler`] makes them from JSON schemas,
+//! [`check()`] holds an object against them.
+
+mod check;
+mod compile;
+
+pub use self::{
+    check::{Report, check},
+    compile::{Compiler, Definitions, reference},
+};
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+/// The shape of one value.
+#[derive(Debug)]
+pub enum Node {
+    /// Any JSON value: nothing below is checked or pruned.
+    Any,
+    /// A boolean.
+    Bool,
+    /// An integer of 32 or 64 bits.
+    Integer {
+        /// Whether it must fit into 32 bits.
+        narrow: bool,
+    },
+    /// A number.
+    Number,
+    /// A string.
+    String(Format),
+    /// A string or an integer.
+    IntOrString,
+    /// A map with known fields.
+    Object(Vec<Field>),
+    /// A map with free keys, all of one shape.
+    Map(Box<Node>),
+    /// A list.
+    List(Box<Node>),
+    /// A type shared with other places.
+    Named(Arc<Definition>),
+}
+
+/// What a string must look like to be taken at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// No matter.
+    Plain,
+    /// Base64.
+    Bytes,
+    /// RFC 3339, to the second.
+    Time,
+    /// RFC 3339, to the microsecond.
+    MicroTime,
+    /// A quantity, which may also be given as a number.
+    Quantity,
+}
+
+/// One field of an object.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: Box<str>,
+    /// The shape of its value.
+    pub node: Node,
+    /// Whether the type cannot do without it.
+    pub required: bool,
+    /// How the list or map that it holds is owned and merged.
+    pub merge: Merge,
+}
+
+/// How the list or map in a field is merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// Who owns what, in server-side apply and in managed fields.
+    pub ownership: Ownership,
+    /// What a strategic merge patch does with it.
+    pub strategic: Strategic,
+}
+
+impl Merge {
+    /// What holds for a field of which nothing is said: maps are merged field by field, lists are replaced.
+    pub const PLAIN: Merge = Merge { ownership: Ownership::Plain, strategic: Strategic::Replace };
+}
+
+/// Who owns what below a field, in server-side apply and in managed fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// Maps by field; lists and scalars as a whole.
+    Plain,
+    /// The whole value has one owner, even if it is a map.
+    Atomic,
+    /// A list of scalars, each owned by itself.
+    Set,
+    /// A list of objects, each told by these fields and owned field by field.
+    Keyed(Arc<[Box<str>]>),
+}
+
+/// What a strategic merge patch does with a list; maps are always merged unless `$patch` says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategic {
+    /// Replaces it (for a map: merges it, as always).
+    Replace,
+    /// Merges a list of objects by this field.
+    MergeBy(&'static str),
+    /// Merges a list of scalars as a set.
+    MergeSet,
+    /// Drops fields of the map that `$retainKeys` does not name (the list of volumes: merged by the key too).
+    RetainKeys(Option<&'static str>),
+}
+
+/// A named type.
+pub struct Definition {
+    name: Box<str>,
+    atomic: bool,
+    node: OnceLock<Node>,
+}
+
+impl Definition {
+    /// A type that is yet to be compiled.
+    pub fn named(name: &str) -> Self {
+        Definition { name: name.into(), atomic: false, node: OnceLock::new() }
+    }
+
+    /// A type that is yet to be compiled, whose values have one owner each, wherever they are.
+    pub fn atomic(name: &str) -> Self {
+        Definition { name: name.into(), atomic: true, node: OnceLock::new() }
+    }
+
+    /// Its name, such as `io.k8s.api.core.v1.PodSpec`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Says what the type is. Only the first time counts.
+    pub fn define(&self, node: Node) {
+        let _ = self.node.set(node);
+    }
+}
+
+/// Only the name: types may contain themselves.
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Node {
+    /// The node itself, or what the named type stands for.
+    pub fn resolve(&self) -> &Node {
+        match self {
+            Node::Named(definition) => definition.node.get().map_or(&Node::Any, Node::resolve),
+            other => other,
+        }
+    }
+
+    /// Whether values of this named type have one owner each, also as entries of a list.
+    pub fn is_atomic(&self) -> bool {
+        matches!(self, Node::Named(definition) if definition.atomic)
+    }
+
+    /// The field of this name, if this is an object with known fields that has it.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        match self.resolve() {
+            Node::Object(fields) => {
+                fields.binary_search_by(|field| (*field.name).cmp(name)).ok().map(|index| &fields[index])
+            }
+            _ => None,
+        }
+    }
+
+    /// The shape of the entries, if this is a list or a map with free keys.
+    pub fn items(&self) -> Option<&Node> {
+        match self.resolve() {
+            Node::List(items) | Node::Map(items) => Some(items),
+            _ => None,
+        }
+    }
+}
