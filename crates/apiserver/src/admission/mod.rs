@@ -1,0 +1,245 @@
+//! Admission: an ordered list of plugins that may change or refuse a write before it is committed.
+//!
+//! A plugin sees one [`Request`], reads other objects from its consistent [`View`], and may add writes to
+//! other keys that are committed together with the request, or not at all ([`Effects`]).
+//!
+//! The plugins are stateless: what they know is their configuration and the view. [`chain`] puts them in order.
+
+mod certificates;
+mod ingress;
+mod limits;
+mod namespace;
+mod pod_security;
+mod pods;
+mod quota;
+#[cfg(test)]
+mod rehearsal;
+mod scheduling;
+mod service_account;
+mod services;
+mod storage;
+#[cfg(test)]
+mod testing;
+
+use std::{ops::RangeInclusive, sync::Arc};
+
+use async_trait::async_trait;
+use windlass_machinery::{
+    field::Errors,
+    object::{self, Object},
+    stored::{self, Stored},
+};
+use windlass_store::{Expect, Revision, Snapshot};
+
+use crate::{
+    resources::{Catalog, Resource},
+    status::{Outcome, Status},
+};
+
+/// What the plugins need to be told.
+#[derive(Clone, Debug)]
+pub(crate) struct AdmissionConfig {
+    /// Where the addresses of services come from; the family of the first is the default.
+    pub(crate) service_cidrs: Vec<ipnet::IpNet>,
+    /// Where the node ports of services come from.
+    pub(crate) node_ports: RangeInclusive<u16>,
+}
+
+/// The plugins in the order they run.
+pub(crate) fn chain(config: &AdmissionConfig) -> Vec<Arc<dyn Plugin>> {
+    vec![
+        Arc::new(namespace::NamespaceLifecycle),
+        Arc::new(limits::LimitRanger),
+        Arc::new(service_account::ServiceAccount),
+        Arc::new(scheduling::TaintNodesByCondition),
+        Arc::new(scheduling::Priority),
+        Arc::new(scheduling::DefaultTolerationSeconds),
+        Arc::new(pod_security::PodSecurity),
+        Arc::new(storage::StorageObjectInUseProtection),
+        Arc::new(storage::PersistentVolumeClaimResize),
+        Arc::new(scheduling::RuntimeClass),
+        Arc::new(certificates::CertificateRequester),
+        Arc::new(certificates::CertificateSubjectRestriction),
+        Arc::new(ingress::DefaultIngressClass),
+        Arc::new(storage::DefaultStorageClass),
+        // Late, so that nothing is allocated for what another plugin still changes.
+        Arc::new(services::ServiceAllocation::new(config)),
+        // Last: it counts what is left.
+        Arc::new(quota::ResourceQuota),
+    ]
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A change of an object, or of a part of it.
+    Update,
+    /// A deletion, or what begins one.
+    Delete,
+}
+
+/// Who does it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// The id, where there is one.
+    pub uid: String,
+}
+
+/// The store at one revision, as objects.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The keys and values.
+    pub snapshot: Snapshot,
+    /// What is served.
+    pub catalog: Arc<Catalog>,
+}
+
+impl View {
+    /// One object, in the version it is stored in, and the revision it was last written at.
+    pub fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<(Object, Revision)> {
+        let resource = self.catalog.get(group, plural)?;
+        let entry = self.snapshot.get(resource.key(namespace, name).as_bytes())?;
+        let object = Stored::new(&entry.value)?.object(entry.revision.get())?;
+        Some((object, entry.revision))
+    }
+
+    /// Whether an object exists.
+    pub fn has(&self, group: &str, plural: &str, namespace: &str, name: &str) -> bool {
+        let resource = self.catalog.get(group, plural);
+        resource.is_some_and(|resource| self.snapshot.get(resource.key(namespace, name).as_bytes()).is_some())
+    }
+
+    /// All objects of a resource in a namespace (empty: in all), in the version they are stored in.
+    pub fn list(&self, group: &str, plural: &str, namespace: &str) -> Vec<(Object, Revision)> {
+        let Some(resource) = self.catalog.get(group, plural) else { return vec![] };
+        let range = resource.range(namespace);
+        let entries = self.snapshot.iter(range.as_bytes(), None);
+        entries
+            .filter_map(|entry| {
+                Some((Stored::new(&entry.value)?.object(entry.revision.get())?, entry.revision))
+            })
+            .collect()
+    }
+}
+
+/// Writes to other keys that happen together with the request, or not at all.
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub(crate) writes: Vec<Effect>,
+    /// Keys that must be as expected, though nothing is written to them.
+    pub(crate) requires: Vec<(String, Expect)>,
+}
+
+/// One write to another key; without a value it deletes.
+#[derive(Debug)]
+pub(crate) struct Effect {
+    pub(crate) key: String,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) expect: Expect,
+}
+
+impl Effects {
+    /// Goes ahead only if the key is as expected, without writing to it.
+    pub fn require(&mut self, key: String, expect: Expect) {
+        self.requires.push((key, expect));
+    }
+
+    /// Creates or changes another object, which must be as expected.
+    pub fn put(&mut self, resource: &Resource, object: &Object, expect: Expect) {
+        let key = resource.key(object::namespace(object), object::name(object));
+        self.put_raw(key, stored::encode(object), expect);
+    }
+
+    /// Deletes another object if it is as expected.
+    pub fn delete(&mut self, resource: &Resource, namespace: &str, name: &str, expect: Expect) {
+        self.delete_raw(resource.key(namespace, name), expect);
+    }
+
+    /// Writes a key that is no object's, such as a reservation.
+    pub fn put_raw(&mut self, key: String, value: Vec<u8>, expect: Expect) {
+        self.writes.push(Effect { key, value: Some(value), expect });
+    }
+
+    /// Deletes a key that is no object's.
+    pub fn delete_raw(&mut self, key: String, expect: Expect) {
+        self.writes.push(Effect { key, value: None, expect });
+    }
+}
+
+/// One write on its way to the store.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What is being done.
+    pub operation: Operation,
+    /// To which resource.
+    pub resource: &'a Resource,
+    /// Through which part, such as `status`.
+    pub part: Option<&'a str>,
+    /// In which namespace; empty for cluster-wide resources.
+    pub namespace: &'a str,
+    /// The name; empty while it is yet to be generated.
+    pub name: &'a str,
+    /// By whom.
+    pub user: &'a User,
+    /// Nothing will be committed.
+    pub dry_run: bool,
+    /// The object as it shall be, in the version it is stored in; empty for a deletion.
+    pub object: Object,
+    /// The object as it is; `None` for a creation.
+    pub old: Option<&'a Object>,
+    /// The moment of the request.
+    pub now: jiff::Timestamp,
+    /// Everything else, as it is.
+    pub view: &'a View,
+    /// What else is to be written.
+    pub effects: Effects,
+    /// Advice for the client.
+    pub warnings: Vec<String>,
+}
+
+impl Request<'_> {
+    /// Whether this is the object itself of this group and plural, not a part of it.
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.part.is_none() && self.resource.group == group && self.resource.plural == plural
+    }
+
+    /// What messages call the object, even while its name is yet to be generated.
+    pub(crate) fn called(&self) -> &str {
+        let generated = object::str_at(&self.object, &["metadata", "generateName"]).unwrap_or_default();
+        let names = [self.name, object::name(&self.object), generated, "Unknown"];
+        names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+    }
+
+    /// 403: a plugin refuses this request.
+    pub(crate) fn refuse(&self, why: impl AsRef<str>) -> Box<Status> {
+        Status::forbidden(self.resource, self.called(), why.as_ref())
+    }
+
+    /// 422: a plugin finds faults in the object.
+    pub(crate) fn invalid(&self, errors: &Errors) -> Box<Status> {
+        Status::invalid(&self.resource.group, &self.resource.kind, self.called(), errors)
+    }
+}
+
+/// One step of the chain.
+#[async_trait]
+pub trait Plugin: Send + Sync {
+    /// Its name, for messages and metrics.
+    fn name(&self) -> &'static str;
+
+    /// May change the object or refuse it.
+    async fn mutate(&self, _request: &mut Request<'_>) -> Outcome<()> {
+        Ok(())
+    }
+
+    /// May refuse the object, once it is as it shall be, and add effects.
+    async fn validate(&self, _request: &mut Request<'_>) -> Outcome<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! HTTP: what a request asks for, in which form, and how the answer is sent.
+
+mod body;
+mod forms;
+mod path;
+mod query;
+mod serve;
+
+pub use self::{body::Body, serve::serve};
+pub(crate) use self::{
+    forms::{
+        Encoding, Form, TAKEN_OF_CUSTOM, media_type, of_body, of_objects, takes_gzip,
+        wants_aggregated_discovery,
+    },
+    path::{Route, Target, route},
+    query::{Query, is_dry_run},
+    serve::Peer,
+};

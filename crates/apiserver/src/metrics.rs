@@ -1,0 +1,181 @@
+//! Metrics, by the names that operators of Kubernetes know.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text::encode},
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
+    },
+    registry::Registry,
+};
+
+use crate::{
+    resources::Resource,
+    server::{ApiServer, Labels},
+};
+
+/// Upper bounds of the histogram of request durations, in seconds.
+const DURATIONS: [f64; 15] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    verb: String,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: String,
+    code: u32,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DurationLabels {
+    verb: String,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WatchLabels {
+    group: String,
+    resource: String,
+}
+
+/// What is counted.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    watchers: Family<WatchLabels, Gauge>,
+    /// Handlers that panicked.
+    pub(crate) panics: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let requests = Family::default();
+        let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> Histogram);
+        let watchers = Family::default();
+        let panics = Counter::default();
+        registry.register(
+            "apiserver_request",
+            "Requests, by what they asked for and how they ended",
+            requests.clone(),
+        );
+        registry.register(
+            "apiserver_request_duration_seconds",
+            "Time from the request's head to the answer's head",
+            durations.clone(),
+        );
+        registry.register("apiserver_longrunning_requests", "Watches being served", watchers.clone());
+        registry.register("apiserver_request_panics", "Requests whose handler panicked", panics.clone());
+        Metrics { registry, requests, durations, watchers, panics }
+    }
+
+    /// Counts a request.
+    pub(crate) fn request(&self, labels: &Labels, code: u16, took: Duration) {
+        let Labels { verb, group, version, resource, subresource, scope } = labels.clone();
+        let scope = scope.to_owned();
+        let code = u32::from(code);
+        let durations = DurationLabels {
+            verb: verb.clone(),
+            group: group.clone(),
+            version: version.clone(),
+            resource: resource.clone(),
+            subresource: subresource.clone(),
+            scope: scope.clone(),
+        };
+        self.requests
+            .get_or_create(&RequestLabels { verb, group, version, resource, subresource, scope, code })
+            .inc();
+        self.durations.get_or_create(&durations).observe(took.as_secs_f64());
+    }
+
+    /// Counts a watch for as long as it lives.
+    pub(crate) fn watching(&self, resource: &Resource) -> Counted {
+        let labels = WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() };
+        let gauge = self.watchers.get_or_create(&labels).clone();
+        gauge.inc();
+        Counted(gauge)
+    }
+
+    /// Everything, as Prometheus reads it.
+    pub(crate) fn render(&self, server: &ApiServer) -> String {
+        let mut out = String::new();
+        let _ = encode(&mut out, &self.registry);
+        let mut now = Registry::default();
+        now.register_collector(Box::new(Now::of(server)));
+        let _ = encode(&mut out, &now);
+        // Two registries are one page: only the last end counts.
+        out.replacen("# EOF\n", "", 1)
+    }
+}
+
+/// A watch that is counted.
+pub(crate) struct Counted(Gauge);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What is looked up when someone asks.
+#[derive(Debug)]
+struct Now {
+    inflight: (usize, usize),
+    revision: u64,
+    oldest: u64,
+    live_bytes: u64,
+}
+
+impl Now {
+    fn of(server: &ApiServer) -> Self {
+        let window = server.registry.store.window();
+        Now {
+            inflight: server.inflight(),
+            revision: window.head.get(),
+            oldest: window.floor.get(),
+            live_bytes: server.live_bytes(),
+        }
+    }
+}
+
+impl Collector for Now {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let mut inflight = encoder.encode_descriptor(
+            "apiserver_current_inflight_requests",
+            "Requests being served",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for (kind, n) in [("readOnly", self.inflight.0), ("mutating", self.inflight.1)] {
+            ConstGauge::new(n as i64).encode(inflight.encode_family(&[("request_kind", kind)])?)?;
+        }
+        for (name, help, value) in [
+            ("windlass_store_revision", "The newest revision", self.revision),
+            (
+                "windlass_store_oldest_revision",
+                "The oldest revision that can be read or watched from",
+                self.oldest,
+            ),
+            ("apiserver_storage_size_bytes", "Bytes of live keys and values", self.live_bytes),
+        ] {
+            let gauge =
+                encoder.encode_descriptor(name, help, None, prometheus_client::metrics::MetricType::Gauge)?;
+            ConstGauge::new(value as i64).encode(gauge)?;
+        }
+        let _ = ConstCounter::new(0u64);
+        Ok(())
+    }
+}

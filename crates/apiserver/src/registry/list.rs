@@ -1,0 +1,243 @@
+//! Lists: pages of one revision, taken from immutable snapshots.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+use windlass_store::{Entry, Read, ReadError, Revision, Snapshot};
+
+use super::{Registry, Rendering, Selection, read_failed};
+use crate::{
+    resources::Resource,
+    status::{Outcome, Status},
+};
+
+/// Bytes of a list that are made in one go.
+const CHUNK: usize = 128 * 1024;
+
+/// Entries that are fetched in one go.
+const FETCH: usize = 256;
+
+/// What to list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) namespace: String,
+    pub(crate) selection: Selection,
+    /// Most objects to give; 0 is no limit.
+    pub(crate) limit: usize,
+    pub(crate) token: String,
+    pub(crate) revision: Option<u64>,
+    /// Exactly the revision, not a later one.
+    pub(crate) exact: bool,
+}
+
+/// Where a list goes on.
+#[derive(Debug, Serialize, Deserialize)]
+struct Token {
+    /// The revision of all pages; 0 when it has been lost and the rest comes from a later one.
+    rv: u64,
+    /// The last key given, without the resource's prefix.
+    after: String,
+    /// Objects that were left, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<usize>,
+}
+
+impl Token {
+    fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    fn decode(text: &str) -> Outcome<Self> {
+        let token = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        token.ok_or_else(|| {
+            let shown: String = text.chars().take(100).collect();
+            Status::bad_request(format!("invalid continue token: {shown:?} was not given by this server"))
+        })
+    }
+}
+
+/// Objects to be sent, all of one revision.
+pub(crate) struct Listing {
+    resource: Arc<Resource>,
+    snapshot: Snapshot,
+    range: String,
+    selection: Selection,
+    source: Source,
+    /// The token to go on with, empty at the end.
+    pub(crate) token: String,
+    /// Objects behind this page, where that is known.
+    pub(crate) left: Option<usize>,
+}
+
+/// Where the objects of a list come from.
+enum Source {
+    /// A page that was collected, because it had to be known where it ends.
+    Page(std::vec::IntoIter<Arc<Entry>>),
+    /// The rest of the range, fetched piece by piece, behind this key.
+    Rest { after: Option<Vec<u8>>, fetched: std::vec::IntoIter<Arc<Entry>>, done: bool },
+}
+
+impl Registry {
+    /// Begins a list.
+    pub(crate) async fn list(&self, resource: &Arc<Resource>, options: ListOptions) -> Outcome<Listing> {
+        let ListOptions { namespace, selection, limit, token, revision, exact } = options;
+        let token = match token.as_str() {
+            "" => None,
+            text => Some(Token::decode(text)?),
+        };
+        let snapshot = match &token {
+            Some(token) => self.snapshot_for(token).await?,
+            None if exact => self.snapshot_at(revision.unwrap_or(0)).await?,
+            None => self.fresh(revision).await?,
+        };
+        let range = resource.range(&namespace);
+        let after = token.as_ref().map(|token| format!("{}{}", resource.prefix, token.after).into_bytes());
+        if after.as_ref().is_some_and(|after| !after.starts_with(range.as_bytes())) {
+            return Err(Status::bad_request("invalid continue token: it belongs to another list"));
+        }
+        let mut listing = Listing {
+            resource: Arc::clone(resource),
+            snapshot,
+            range,
+            selection,
+            source: Source::Rest { after, fetched: vec![].into_iter(), done: false },
+            token: String::new(),
+            left: None,
+        };
+        if limit > 0 {
+            listing.cut(limit, token.and_then(|token| token.left));
+        }
+        Ok(listing)
+    }
+
+    async fn snapshot_for(&self, token: &Token) -> Outcome<Snapshot> {
+        if token.rv == 0 {
+            return self.fresh(None).await;
+        }
+        match self.store.snapshot(Read::At(Revision::new(token.rv))).await {
+            Ok(snapshot) => Ok(snapshot),
+            Err(ReadError::Compacted { .. }) => {
+                let fresh = Token { rv: 0, after: token.after.clone(), left: None };
+                let message = "The provided continue parameter is too old to display a consistent list result. You can start \
+                               a new list without the continue parameter, or use the continue token in this response to \
+                               retrieve the remainder of the results. Continuing with the provided token results in an \
+                               inconsistent list - objects that were created, modified, or deleted between the time the first \
+                               chunk was returned and now may show up in the list.";
+                Err(Status::expired(message).go_on_with(fresh.encode()))
+            }
+            Err(error) => Err(read_failed(&error)),
+        }
+    }
+
+    async fn snapshot_at(&self, revision: u64) -> Outcome<Snapshot> {
+        match self.store.snapshot(Read::At(Revision::new(revision))).await {
+            // It may be a revision that this server has not seen yet.
+            Err(ReadError::Future { .. }) => {
+                self.fresh(Some(revision)).await?;
+                let read = Read::At(Revision::new(revision));
+                self.store.snapshot(read).await.map_err(|error| read_failed(&error))
+            }
+            outcome => outcome.map_err(|error| read_failed(&error)),
+        }
+    }
+}
+
+impl Listing {
+    /// The revision of the list.
+    pub(crate) fn revision(&self) -> u64 {
+        self.snapshot.revision().get()
+    }
+
+    /// Collects a page and finds out where to go on.
+    fn cut(&mut self, limit: usize, left_before: Option<usize>) {
+        let mut page = Vec::with_capacity(limit.min(1000));
+        while page.len() < limit
+            && let Some(entry) = self.next()
+        {
+            page.push(entry);
+        }
+        let more = page.len() == limit && self.next_is_there();
+        if let Some(last) = page.last().filter(|_| more) {
+            let prefix = self.resource.prefix.len();
+            let after = String::from_utf8_lossy(last.key.get(prefix..).unwrap_or_default()).into_owned();
+            if self.selection.is_everything() {
+                let left = match left_before {
+                    Some(left) => left.saturating_sub(page.len()),
+                    None => self.snapshot.count(self.range.as_bytes()).saturating_sub(page.len()),
+                };
+                self.left = Some(left).filter(|left| *left > 0);
+            }
+            self.token = Token { rv: self.revision(), after, left: self.left }.encode();
+        }
+        self.source = Source::Page(page.into_iter());
+    }
+
+    fn next_is_there(&mut self) -> bool {
+        self.next().is_some()
+    }
+
+    /// Appends objects until a chunk is full; false when there are no more.
+    pub(crate) fn fill(&mut self, rendering: &Rendering, first: &mut bool, out: &mut Vec<u8>) -> bool {
+        for entry in self.by_ref() {
+            if !std::mem::take(first) {
+                out.push(b',');
+            }
+            rendering.item(&entry.value, entry.revision.get(), out);
+            if out.len() >= CHUNK {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Gives the remaining objects, one by one.
+    pub(crate) fn entries(self) -> impl Iterator<Item = Arc<Entry>> + Send {
+        self
+    }
+}
+
+impl Iterator for Listing {
+    type Item = Arc<Entry>;
+
+    fn next(&mut self) -> Option<Arc<Entry>> {
+        loop {
+            let (after, fetched, done) = match &mut self.source {
+                Source::Page(entries) => return entries.next(),
+                Source::Rest { after, fetched, done } => (after, fetched, done),
+            };
+            for entry in fetched.by_ref() {
+                if self.selection.takes(&self.resource, &entry.key, &entry.value) {
+                    return Some(entry);
+                }
+            }
+            if *done {
+                return None;
+            }
+            // The first key that can follow `after` is that with a zero byte behind it.
+            let start = after.as_ref().map(|after| [after.as_slice(), &[0]].concat());
+            let page = self.snapshot.range(self.range.as_bytes(), start.as_deref(), FETCH);
+            *done = !page.more;
+            *after = page.entries.last().map(|entry| entry.key.to_vec());
+            *fetched = page.entries.into_iter();
+        }
+    }
+}
+
+/// The JSON of a list's metadata.
+pub(crate) fn list_metadata(listing: &Listing) -> String {
+    let mut text = format!("{{\"resourceVersion\":\"{}\"", listing.revision());
+    if !listing.token.is_empty() {
+        text.push_str(&format!(",\"continue\":\"{}\"", listing.token));
+    }
+    if let Some(left) = listing.left {
+        text.push_str(&format!(",\"remainingItemCount\":{left}"));
+    }
+    text.push('}');
+    text
+}
+
+/// Room for one chunk.
+pub(crate) fn chunk() -> Vec<u8> {
+    Vec::with_capacity(CHUNK + 16 * 1024)
+}

@@ -1,0 +1,251 @@
+//! Watches: the changes of a resource as a stream of JSON lines.
+//!
+//! Nothing is buffered per watcher but one chunk: what a client has not read stays in the store's history, and
+//! a client that is too slow for it is told so and cut off. An object enters and leaves a selection as an
+//! ADDED and a DELETED.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use tokio::{sync::watch as signal, time::Instant};
+use windlass_store::{Change, Delivery, Revision, Watch};
+
+use super::{Listing, Registry, Rendering, Selection, read_failed};
+use crate::{
+    resources::Resource,
+    status::{Outcome, Status},
+};
+
+/// How often a quiet watch tells the client how far it has got.
+const BOOKMARK: Duration = Duration::from_secs(60);
+
+/// Bytes sent in one go.
+const CHUNK: usize = 64 * 1024;
+
+/// What to watch.
+#[derive(Debug)]
+pub(crate) struct WatchOptions {
+    pub(crate) namespace: String,
+    pub(crate) selection: Selection,
+    /// Begin behind this revision; `None`: with everything there is.
+    pub(crate) after: Option<u64>,
+    /// The state to begin with must not be older than this.
+    pub(crate) not_older_than: Option<u64>,
+    pub(crate) bookmarks: bool,
+    /// Mark the end of the initial state with a bookmark.
+    pub(crate) mark_initial: bool,
+    pub(crate) timeout: Duration,
+}
+
+/// A watch on its way to a client.
+pub(crate) struct Watching {
+    resource: Arc<Resource>,
+    selection: Selection,
+    rendering: Rendering,
+    /// What was there when the watch began, to be sent first.
+    initial: Option<Box<Listing>>,
+    mark_initial: bool,
+    bookmarks: bool,
+    watch: Option<Watch>,
+    pending: VecDeque<Arc<Change>>,
+    /// Everything up to here has been sent.
+    sent: u64,
+    deadline: Instant,
+    draining: signal::Receiver<bool>,
+    /// The columns of a table are sent with the first row only.
+    columns_sent: bool,
+    /// Sent last, before the stream ends.
+    error: Option<Box<Status>>,
+}
+
+impl Registry {
+    /// Begins a watch.
+    pub(crate) async fn watch(
+        &self,
+        resource: &Arc<Resource>,
+        options: WatchOptions,
+        rendering: Rendering,
+        draining: signal::Receiver<bool>,
+    ) -> Outcome<Watching> {
+        let WatchOptions { namespace, selection, after, not_older_than, bookmarks, mark_initial, timeout } =
+            options;
+        let mut watching = Watching {
+            resource: Arc::clone(resource),
+            selection: selection.clone(),
+            rendering,
+            initial: None,
+            mark_initial,
+            bookmarks,
+            watch: None,
+            pending: VecDeque::new(),
+            sent: after.unwrap_or(0),
+            deadline: Instant::now() + timeout,
+            draining,
+            columns_sent: false,
+            error: None,
+        };
+        if after.is_none() {
+            let options = super::ListOptions {
+                namespace: namespace.clone(),
+                selection: selection.clone(),
+                revision: not_older_than,
+                ..super::ListOptions::default()
+            };
+            let listing = self.list(resource, options).await?;
+            watching.sent = listing.revision();
+            watching.initial = Some(Box::new(listing));
+        }
+        let prefix = match &selection.name {
+            Some(name) if !resource.namespaced || !namespace.is_empty() => resource.key(&namespace, name),
+            _ => resource.range(&namespace),
+        };
+        match self.store.watch(prefix.as_bytes(), Revision::new(watching.sent)).await {
+            Ok(watch) => watching.watch = Some(watch.with_progress(BOOKMARK)),
+            // As Kubernetes has it: once the request is understood, errors are events.
+            Err(error) => watching.error = Some(read_failed(&error)),
+        }
+        Ok(watching)
+    }
+}
+
+/// The lines of a watch, in chunks.
+pub(crate) fn watch_stream(watching: Watching) -> impl Stream<Item = Bytes> + Send {
+    stream::unfold(watching, |mut watching| async move {
+        let chunk = watching.next().await?;
+        Some((chunk, watching))
+    })
+}
+
+impl Watching {
+    /// The next lines, or `None` when the watch is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        if Instant::now() >= self.deadline || *self.draining.borrow() {
+            return self.end(out);
+        }
+        loop {
+            if let Some(mut listing) = self.initial.take() {
+                self.send_initial(&mut listing, &mut out);
+                if out.len() >= CHUNK {
+                    self.initial = Some(listing);
+                    return Some(out.into());
+                }
+                if self.mark_initial {
+                    self.bookmark(self.sent, true, &mut out);
+                }
+                if !out.is_empty() {
+                    return Some(out.into());
+                }
+            }
+            while let Some(change) = self.pending.pop_front() {
+                self.send(&change, &mut out);
+                // Who goes on from a revision must have seen all of it.
+                let is_whole = self.pending.front().is_none_or(|next| next.revision != change.revision);
+                if out.len() >= CHUNK && is_whole {
+                    return Some(out.into());
+                }
+            }
+            if !out.is_empty() {
+                return Some(out.into());
+            }
+            if let Some(status) = self.error.take() {
+                self.watch = None;
+                line("ERROR", |out| out.extend_from_slice(status.to_json().to_string().as_bytes()), &mut out);
+                return Some(out.into());
+            }
+            let watch = self.watch.as_mut()?;
+            let delivery = tokio::select! {
+                biased;
+                delivery = watch.next() => Some(delivery),
+                () = tokio::time::sleep_until(self.deadline) => None,
+                _ = self.draining.wait_for(|draining| *draining) => None,
+            };
+            let Some(delivery) = delivery else { return self.end(out) };
+            match delivery {
+                Ok(Delivery::Changes(changes)) => self.pending.extend(changes),
+                Ok(Delivery::Progress(revision)) => {
+                    self.sent = revision.get();
+                    if self.bookmarks {
+                        self.bookmark(self.sent, false, &mut out);
+                        return Some(out.into());
+                    }
+                }
+                Err(error) => self.error = Some(read_failed(&error)),
+            }
+        }
+    }
+
+    /// Ends the watch, with a last word on how far it got.
+    fn end(&mut self, mut out: Vec<u8>) -> Option<Bytes> {
+        let watch = self.watch.take()?;
+        if !self.bookmarks || self.initial.take().is_some() {
+            return None;
+        }
+        // What has been taken but not sent is still to come for whoever goes on from what has been.
+        let revision = match std::mem::take(&mut self.pending).is_empty() {
+            true => watch.delivered().get().max(self.sent),
+            false => self.sent,
+        };
+        self.bookmark(revision, false, &mut out);
+        Some(out.into())
+    }
+
+    fn send_initial(&mut self, listing: &mut Listing, out: &mut Vec<u8>) {
+        for entry in listing.by_ref() {
+            self.event("ADDED", &entry.value, entry.revision.get(), out);
+            if out.len() >= CHUNK {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, change: &Change, out: &mut Vec<u8>) {
+        let revision = change.revision.get();
+        self.sent = revision;
+        let takes = |entry: &Option<Arc<windlass_store::Entry>>| {
+            entry
+                .as_ref()
+                .filter(|entry| self.selection.takes(&self.resource, &entry.key, &entry.value))
+                .cloned()
+        };
+        let (kind, entry) = match (takes(&change.previous), takes(&change.current)) {
+            (None, Some(current)) => ("ADDED", current),
+            (Some(_), Some(current)) => ("MODIFIED", current),
+            (Some(previous), None) => ("DELETED", previous),
+            (None, None) => return,
+        };
+        self.event(kind, &entry.value, revision, out);
+    }
+
+    fn event(&mut self, kind: &str, value: &Bytes, revision: u64, out: &mut Vec<u8>) {
+        let with_columns = !std::mem::replace(&mut self.columns_sent, true);
+        let rendering = &self.rendering;
+        line(kind, |out| rendering.single(value, revision, with_columns, out), out);
+    }
+
+    fn bookmark(&self, revision: u64, ends_initial: bool, out: &mut Vec<u8>) {
+        let annotations = match ends_initial {
+            true => ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}",
+            false => "",
+        };
+        let (kind, api_version) = match self.rendering.form {
+            crate::http::Form::Plain => (self.resource.kind.as_str(), self.rendering.api_version.as_str()),
+            _ => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+        };
+        let object = format!(
+            "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{\"resourceVersion\":\"{revision}\",\
+             \"creationTimestamp\":null{annotations}}}}}"
+        );
+        line("BOOKMARK", |out| out.extend_from_slice(object.as_bytes()), out);
+    }
+}
+
+/// One line of a watch.
+fn line(kind: &str, object: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    object(out);
+    out.extend_from_slice(b"}\n");
+}

@@ -1,0 +1,541 @@
+//! Creating and changing objects: the one funnel every write goes through.
+//!
+//! Prepare, admit, default, validate, commit. An attempt works on a consistent view and commits with the
+//! revisions it has seen; when someone else was faster, the next attempt starts over.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::Value;
+use windlass_machinery::{
+    field::Errors,
+    managed, metadata,
+    object::{self, Object, metadata_mut, str_at},
+    stored, time,
+};
+use windlass_store::{CommitError, Expect, Mismatch, Revision, Txn};
+
+use super::{
+    Registry, parse,
+    parts::{counts_as_change, restrict},
+    render::convert,
+};
+use crate::{
+    admission::{Effects, Operation, Request, User, View},
+    resources::{Part, Resource},
+    status::{Outcome, Status},
+};
+
+/// How often a write is tried anew when others write to the same objects.
+pub(super) const ATTEMPTS: usize = 100;
+
+/// Gives way to those who were faster: not at all at first, then longer and longer, and never in step with them.
+pub(super) async fn give_way(attempt: usize) {
+    if attempt > 1 {
+        let most = 1_000_u64 << attempt.min(6);
+        tokio::time::sleep(std::time::Duration::from_micros(fastrand::u64(..most))).await;
+    }
+}
+
+/// How many generated names are tried.
+const GENERATED: usize = 8;
+
+/// Who writes, and how.
+#[derive(Debug)]
+pub(crate) struct Author<'a> {
+    pub(crate) user: &'a User,
+    /// The name under which the written fields are recorded.
+    pub(crate) manager: &'a str,
+    /// The `apiVersion` of the request.
+    pub(crate) api_version: &'a str,
+    /// The subresource it came through, where that is no part of the object.
+    pub(crate) through: &'static str,
+    /// Commit nothing.
+    pub(crate) dry_run: bool,
+    /// Advice for the client.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What was written: the stored form and its revision.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) value: Bytes,
+    pub(crate) revision: u64,
+    pub(crate) created: bool,
+    /// The object is gone: this is what it was.
+    pub(crate) removed: bool,
+}
+
+/// How one attempt ended.
+pub(super) enum Attempt {
+    Done(Written),
+    /// Someone else wrote first.
+    Again,
+}
+
+impl Registry {
+    /// Creates an object.
+    pub(crate) async fn create(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        object: Object,
+        author: &mut Author<'_>,
+    ) -> Outcome<Written> {
+        let generates = object::name(&object).is_empty();
+        let mut taken = 0;
+        for attempt in 0..ATTEMPTS {
+            give_way(attempt).await;
+            let mut object = object.clone();
+            if generates {
+                generate_name(&mut object);
+            }
+            match self.try_create(resource, namespace, object, author).await {
+                Ok(Attempt::Done(written)) => return Ok(written),
+                Ok(Attempt::Again) => {}
+                Err(status) if generates && status.reason == "AlreadyExists" && taken + 1 < GENERATED => {
+                    taken += 1
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        Err(busy())
+    }
+
+    async fn try_create(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        mut object: Object,
+        author: &mut Author<'_>,
+    ) -> Outcome<Attempt> {
+        let view = self.view().await?;
+        let now = Timestamp::now();
+        begin(resource, namespace, &mut object, now)?;
+        let name = object::name(&object).to_owned();
+        (resource.strategy.default)(&mut object);
+        let mut request = Request {
+            operation: Operation::Create,
+            resource,
+            part: None,
+            namespace,
+            name: &name,
+            user: author.user,
+            dry_run: author.dry_run,
+            object,
+            old: None,
+            now,
+            view: &view,
+            effects: Effects::default(),
+            warnings: vec![],
+        };
+        self.mutate(&mut request).await?;
+        (resource.strategy.default)(&mut request.object);
+        (resource.strategy.prepare_create)(&mut request.object);
+        validate(resource, &request.object, None, None)?;
+        self.validate(&mut request).await?;
+        (resource.strategy.warn)(&request.object, &mut request.warnings);
+        let Request { mut object, effects, warnings, .. } = request;
+        track(resource, None, &mut object, None, author, now);
+        let value = encode(&mut object);
+        author.warnings = warnings;
+        let key = resource.key(namespace, &name);
+        if author.dry_run {
+            if view.snapshot.get(key.as_bytes()).is_some() {
+                return Err(Status::already_exists(resource, &name));
+            }
+            return Ok(Attempt::Done(Written { value, revision: 0, created: true, removed: false }));
+        }
+        match self.commit(key.clone(), Some(value.clone()), Expect::Absent, effects).await? {
+            Ok(revision) => {
+                Ok(Attempt::Done(Written { value, revision: revision.get(), created: true, removed: false }))
+            }
+            Err(mismatches) if mismatches.iter().any(|one| *one.key == *key.as_bytes()) => {
+                Err(Status::already_exists(resource, &name))
+            }
+            Err(_) => Ok(Attempt::Again),
+        }
+    }
+
+    /// Changes an object, or a part of it. `change` is given the object as it is, in the version of the
+    /// request, and gives it as it shall be; it may be called several times.
+    pub(crate) async fn update(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        part: Option<&Part>,
+        change: &(dyn Fn(&Object) -> Outcome<Object> + Send + Sync),
+        author: &mut Author<'_>,
+    ) -> Outcome<Written> {
+        for attempt in 0..ATTEMPTS {
+            give_way(attempt).await;
+            match self.try_update(resource, namespace, name, part, change, author).await? {
+                Attempt::Done(written) => return Ok(written),
+                Attempt::Again => {}
+            }
+        }
+        Err(busy())
+    }
+
+    async fn try_update(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        part: Option<&Part>,
+        change: &(dyn Fn(&Object) -> Outcome<Object> + Send + Sync),
+        author: &mut Author<'_>,
+    ) -> Outcome<Attempt> {
+        let view = self.view().await?;
+        let now = Timestamp::now();
+        let key = resource.key(namespace, name);
+        let entry = view.snapshot.get(key.as_bytes()).ok_or_else(|| Status::not_found(resource, name))?;
+        let old = parse(entry)?;
+        let mut new = match author.api_version == resource.stored_as {
+            true => change(&old)?,
+            false => {
+                let mut shown = old.clone();
+                convert(resource, &mut shown, author.api_version);
+                let mut new = change(&shown)?;
+                convert(resource, &mut new, &resource.stored_as);
+                new
+            }
+        };
+        check_preconditions(resource, name, &new, &old)?;
+        adopt(&mut new, &old);
+        let part_name = part.map(|part| part.name);
+        new = restrict(resource, part, new, &old);
+        if part.is_none() {
+            (resource.strategy.default)(&mut new);
+        }
+        let mut request = Request {
+            operation: Operation::Update,
+            resource,
+            part: part_name,
+            namespace,
+            name,
+            user: author.user,
+            dry_run: author.dry_run,
+            object: new,
+            old: Some(&old),
+            now,
+            view: &view,
+            effects: Effects::default(),
+            warnings: vec![],
+        };
+        self.mutate(&mut request).await?;
+        if part.is_none() {
+            (resource.strategy.default)(&mut request.object);
+        }
+        (resource.strategy.prepare_update)(&mut request.object, &old, part_name);
+        count_generation(resource, &mut request.object, &old);
+        validate(resource, &request.object, Some(&old), part_name)?;
+        self.validate(&mut request).await?;
+        if part.is_none() {
+            (resource.strategy.warn)(&request.object, &mut request.warnings);
+        }
+        let Request { object: mut new, effects, warnings, .. } = request;
+        track(resource, Some(&old), &mut new, part_name, author, now);
+        author.warnings = warnings;
+        let value = encode(&mut new);
+        let unchanged =
+            Written { value: value.clone(), revision: entry.revision.get(), created: false, removed: false };
+        if author.dry_run || (value == entry.value && effects.writes.is_empty()) {
+            return Ok(Attempt::Done(unchanged));
+        }
+        if is_finished(resource, &new) {
+            return self.remove(resource, &view, entry, &old, &new, author).await;
+        }
+        match self.commit(key, Some(value.clone()), Expect::At(entry.revision), effects).await? {
+            Ok(revision) => {
+                Ok(Attempt::Done(Written { value, revision: revision.get(), created: false, removed: false }))
+            }
+            // A revision that the client named is held against the object anew by the next attempt.
+            Err(_) => Ok(Attempt::Again),
+        }
+    }
+
+    pub(super) async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
+        for plugin in &self.plugins {
+            plugin.mutate(request).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn validate(&self, request: &mut Request<'_>) -> Outcome<()> {
+        for plugin in &self.plugins {
+            plugin.validate(request).await?;
+        }
+        Ok(())
+    }
+
+    /// One transaction: the object and what goes with it. The inner error names what was not as expected.
+    pub(super) async fn commit(
+        &self,
+        key: String,
+        value: Option<Bytes>,
+        expect: Expect,
+        effects: Effects,
+    ) -> Outcome<Result<Revision, Vec<Mismatch>>> {
+        let size = value.as_ref().map_or(0, Bytes::len);
+        let mut txn = match value {
+            Some(value) => Txn::new().put(key, value, expect),
+            None => Txn::new().delete(key, expect),
+        };
+        for effect in effects.writes {
+            txn = match effect.value {
+                Some(value) => txn.put(effect.key, value, effect.expect),
+                None => txn.delete(effect.key, effect.expect),
+            };
+        }
+        for (key, expect) in effects.requires {
+            txn = txn.require(key, expect);
+        }
+        match self.store.commit(txn).await {
+            Ok(revision) => Ok(Ok(revision)),
+            Err(CommitError::Refused(mismatches)) => Ok(Err(mismatches)),
+            Err(error) => Err(commit_failed(&error, size)),
+        }
+    }
+}
+
+/// Room that a transaction needs around the object.
+const AROUND: usize = 16 * 1024;
+
+/// The stored form. An object that fits only without its managed fields goes without them.
+fn encode(object: &mut Object) -> Bytes {
+    let value = stored::encode(object);
+    if value.len() + AROUND <= windlass_store::MAX_TXN_BYTES {
+        return value.into();
+    }
+    metadata_mut(object).remove("managedFields");
+    stored::encode(object).into()
+}
+
+/// What a client is told when a commit fails.
+fn commit_failed(error: &CommitError, size: usize) -> Box<Status> {
+    match error {
+        CommitError::TooLarge { .. } => {
+            let most = windlass_store::MAX_TXN_BYTES;
+            Status::too_large(format!(
+                "the object is too large to be stored: {size} bytes, the limit is {most}"
+            ))
+        }
+        CommitError::Unknown { .. } => {
+            Status::timeout(format!("it is not known whether the write happened: {error}"), 1)
+        }
+        CommitError::BadKey { .. } | CommitError::DuplicateKey { .. } | CommitError::TooManyOps { .. } => {
+            Status::internal(error)
+        }
+        other => Status::unavailable(other.to_string()),
+    }
+}
+
+fn busy() -> Box<Status> {
+    Status::too_many_requests("too many writers change the same objects, try again", 1)
+}
+
+/// Sets what the server alone sets on a new object.
+fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timestamp) -> Outcome<()> {
+    if !resource.strategy.status_on_create && resource.part("status").is_some() {
+        object.remove("status");
+    }
+    let generation = resource.strategy.generation;
+    let metadata = metadata_mut(object);
+    if metadata
+        .get("resourceVersion")
+        .and_then(Value::as_str)
+        .is_some_and(|version| !matches!(version, "" | "0"))
+    {
+        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    for field in
+        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
+    {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
+    metadata.insert("creationTimestamp".to_owned(), time::rfc3339(now).into());
+    if resource.namespaced {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    if generation {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
+    metadata::drop_empty(metadata);
+    Ok(())
+}
+
+/// Longest beginning of a generated name, so that five letters fit behind it.
+const MOST_GENERATED: usize = 58;
+
+/// Letters of generated names: no vowels, so that no words come out, and no look-alikes.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+fn generate_name(object: &mut Object) {
+    let metadata = metadata_mut(object);
+    let Some(base) = metadata.get("generateName").and_then(Value::as_str).filter(|base| !base.is_empty())
+    else {
+        return;
+    };
+    let mut cut = base.len().min(MOST_GENERATED);
+    while !base.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let ending: String = (0..5).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
+    let name = format!("{}{ending}", &base[..cut]);
+    metadata.insert("name".to_owned(), name.into());
+}
+
+/// Refused when the client named a revision or a uid that is not the object's.
+fn check_preconditions(resource: &Resource, name: &str, new: &Object, old: &Object) -> Outcome<()> {
+    let uid = object::uid(new);
+    if !uid.is_empty() && uid != object::uid(old) {
+        let actual = object::uid(old);
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}");
+        return Err(Status::conflict(resource, name, &why));
+    }
+    match str_at(new, &["metadata", "resourceVersion"]) {
+        None | Some("") | Some("0") => Ok(()),
+        wanted if wanted == str_at(old, &["metadata", "resourceVersion"]) => Ok(()),
+        Some(wanted) if wanted.parse::<u64>().is_err() => {
+            let mut errors = Errors::new();
+            errors.at("metadata", |errors| {
+                errors.invalid_str("resourceVersion", wanted, "must be a whole number as the server gave it");
+            });
+            Err(Status::invalid(&resource.group, &resource.kind, name, &errors))
+        }
+        Some(_) => Err(Status::stale(resource, name)),
+    }
+}
+
+/// Carries over what a client can never change.
+fn adopt(new: &mut Object, old: &Object) {
+    let old = object::metadata(old);
+    let new = metadata_mut(new);
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "resourceVersion",
+    ] {
+        match old.get(field) {
+            Some(value) => drop(new.insert(field.to_owned(), value.clone())),
+            None => drop(new.remove(field)),
+        }
+    }
+    new.remove("selfLink");
+    metadata::drop_empty(new);
+    if !new.contains_key("namespace")
+        && let Some(namespace) = old.get("namespace")
+    {
+        new.insert("namespace".to_owned(), namespace.clone());
+    }
+}
+
+fn count_generation(resource: &Resource, new: &mut Object, old: &Object) {
+    if !resource.strategy.generation {
+        return;
+    }
+    let before = object::int_at(old, &["metadata", "generation"]).unwrap_or(0);
+    if before == 0 || counts_as_change(resource, new, old) {
+        metadata_mut(new).insert("generation".to_owned(), (before + 1).into());
+    }
+}
+
+fn validate(resource: &Resource, new: &Object, old: Option<&Object>, part: Option<&str>) -> Outcome<()> {
+    let mut errors = Errors::new();
+    let strategy = &resource.strategy;
+    metadata::validate_metadata(object::metadata(new), resource.namespaced, strategy.name, &mut errors);
+    if let Some(old) = old {
+        metadata::validate_metadata_update(object::metadata(new), object::metadata(old), &mut errors);
+    }
+    if part.is_none() {
+        (strategy.validate)(new, &mut errors);
+    }
+    if let Some(old) = old {
+        (strategy.validate_update)(new, old, part, &mut errors);
+    }
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid(&resource.group, &resource.kind, object::name(new), &errors)),
+    }
+}
+
+fn track(
+    resource: &Resource,
+    old: Option<&Object>,
+    new: &mut Object,
+    part: Option<&str>,
+    author: &Author<'_>,
+    now: Timestamp,
+) {
+    let version = resource.stored_as.rsplit('/').next().unwrap_or_default();
+    let Some(version) = resource.version(version).or(resource.versions.first()) else { return };
+    let time = time::rfc3339(now);
+    let write = managed::Write {
+        manager: author.manager,
+        operation: managed::Operation::Update,
+        api_version: &resource.stored_as,
+        subresource: part.unwrap_or(author.through),
+        time: &time,
+    };
+    managed::track(old, new, version.schema(), &write);
+}
+
+/// Whether a deleted object has nothing left to wait for.
+pub(super) fn is_finished(resource: &Resource, object: &Object) -> bool {
+    let metadata = object::metadata(object);
+    metadata.contains_key("deletionTimestamp")
+        && metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) == 0
+        && metadata.get("finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+        && !(resource.strategy.holds)(object)
+}
+
+impl Registry {
+    /// Removes an object for good, with what goes with it: `old` is what it is in the store, and `last` what it
+    /// was in the end.
+    pub(super) async fn remove(
+        &self,
+        resource: &Resource,
+        view: &View,
+        entry: &windlass_store::Entry,
+        old: &Object,
+        last: &Object,
+        author: &mut Author<'_>,
+    ) -> Outcome<Attempt> {
+        let mut request = Request {
+            operation: Operation::Delete,
+            resource,
+            part: None,
+            namespace: object::namespace(last),
+            name: object::name(last),
+            user: author.user,
+            dry_run: author.dry_run,
+            object: Object::new(),
+            old: Some(old),
+            now: Timestamp::now(),
+            view,
+            effects: Effects::default(),
+            warnings: vec![],
+        };
+        self.mutate(&mut request).await?;
+        self.validate(&mut request).await?;
+        let value = Bytes::from(stored::encode(last));
+        author.warnings = std::mem::take(&mut request.warnings);
+        if author.dry_run {
+            let revision = entry.revision.get();
+            return Ok(Attempt::Done(Written { value, revision, created: false, removed: true }));
+        }
+        let key = String::from_utf8_lossy(&entry.key).into_owned();
+        match self.commit(key, None, Expect::At(entry.revision), request.effects).await? {
+            Ok(revision) => {
+                Ok(Attempt::Done(Written { value, revision: revision.get(), created: false, removed: true }))
+            }
+            Err(_) => Ok(Attempt::Again),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Resources as data: what is served, one row each.
+//!
+//! A [`Resource`] says what it is called, where it is stored, which parts of it are written separately, what
+//! its table shows, and how it is defaulted and validated ([`Strategy`]). Built-in rows are in [`builtin`];
+//! the handlers know no kinds.
+
+pub mod builtin;
+mod kinds;
+mod strategy;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use windlass_machinery::{object::Object, schema::Node, table::Column};
+
+pub use self::strategy::{Grace, Strategy};
+
+/// One resource: everything the server knows about it.
+pub struct Resource {
+    /// The API group, empty for the core.
+    pub group: String,
+    /// The plural, as in URLs.
+    pub plural: String,
+    /// The singular, as typed.
+    pub singular: String,
+    /// The kind.
+    pub kind: String,
+    /// The kind of its lists.
+    pub list_kind: String,
+    /// Names for the impatient.
+    pub short_names: Vec<String>,
+    /// Groups of resources it belongs to, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// The versions it is served in, the preferred one first.
+    pub versions: Vec<Version>,
+    /// The `apiVersion` of its objects in the store.
+    pub stored_as: String,
+    /// Whether many of its objects can be deleted with one request.
+    pub deletes_collections: bool,
+    /// Where its objects are in the store: the beginning of their keys, with a slash at the end. Empty for
+    /// resources that are only ever created and answered, such as reviews.
+    pub prefix: String,
+    /// Parts that are written through a path of their own.
+    pub parts: Vec<Part>,
+    /// Where `scale` finds its numbers.
+    pub scale: Option<Scale>,
+    /// What else can be done to one object, by the name of the subresource.
+    pub actions: Vec<(&'static str, Action)>,
+    /// What is done with a created object that is not stored.
+    pub review: Option<Review>,
+    /// The columns of its table.
+    pub columns: Vec<Column>,
+    /// Fields that can be selected by, besides the name and the namespace.
+    pub fields: &'static [&'static str],
+    /// How its objects are defaulted, validated and changed.
+    pub strategy: Strategy,
+    /// Turns an object into the form of this `apiVersion`, where there are several.
+    pub convert: Option<fn(&mut Object, &str)>,
+}
+
+/// One served version of a resource.
+pub struct Version {
+    /// Such as `v1`.
+    pub name: String,
+    /// The name of its type, such as `io.k8s.api.core.v1.Pod`.
+    pub type_name: String,
+    /// Where its schema comes from.
+    pub source: Source,
+    /// Its schema, compiled on first use.
+    schema: OnceLock<Node>,
+}
+
+/// Where a schema comes from.
+#[derive(Clone)]
+pub enum Source {
+    /// A Rust type: asks the generator for it and what it refers to.
+    Type(fn(&mut schemars::SchemaGenerator) -> schemars::Schema),
+    /// A JSON schema that refers to nothing, as custom resources bring it. What it says of `apiVersion`,
+    /// `kind` and `metadata` does not count.
+    Document(Arc<serde_json::Value>),
+}
+
+impl Version {
+    /// The compiled schema.
+    pub fn schema(&self) -> &Node {
+        self.schema.get_or_init(|| crate::openapi::compile(&self.type_name, &self.source))
+    }
+}
+
+/// A part of an object that is written through a path of its own, such as `status`.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The name of the subresource.
+    pub name: &'static str,
+    /// What a write through it may change: dotted paths. Everything else is kept as it was.
+    pub writes: &'static [&'static str],
+    /// Whether writes to the object itself leave those fields alone.
+    pub reserved: bool,
+}
+
+/// Where `scale` finds its numbers: dotted paths.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// The number wanted.
+    pub replicas: &'static str,
+    /// The number there is.
+    pub status_replicas: &'static str,
+    /// The selector: an object, a map of labels, or a string.
+    pub selector: &'static str,
+}
+
+/// What else can be done to one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Puts a pod on a node.
+    Bind,
+    /// Deletes a pod if its disruption budgets allow it.
+    Evict,
+    /// Issues a token for a service account.
+    Token,
+    /// Would need a kubelet.
+    Kubelet,
+}
+
+/// What is done with a created object that is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whether a token is good, and whose.
+    Token,
+    /// Whether someone may do something.
+    Access,
+    /// Whether the caller may do something.
+    SelfAccess,
+    /// What the caller may do.
+    SelfRules,
+    /// Who the caller is.
+    SelfSubject,
+    /// Puts a pod on a node (the `bindings` resource).
+    Bind,
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.qualified())
+    }
+}
+
+impl Resource {
+    /// `deployments.apps`, or `pods` in the core group: how messages call it.
+    pub fn qualified(&self) -> String {
+        match self.group.is_empty() {
+            true => self.plural.clone(),
+            false => format!("{}.{}", self.plural, self.group),
+        }
+    }
+
+    /// The served version of this name.
+    pub fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// `apps/v1`, or `v1` in the core group.
+    pub fn api_version(&self, version: &str) -> String {
+        match self.group.is_empty() {
+            true => version.to_owned(),
+            false => format!("{}/{version}", self.group),
+        }
+    }
+
+    /// Whether its objects are stored.
+    pub fn is_stored(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
+    /// The part of this name.
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.name == name)
+    }
+
+    /// The key of one object.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        match self.namespaced {
+            true => format!("{}{namespace}/{name}", self.prefix),
+            false => format!("{}{name}", self.prefix),
+        }
+    }
+
+    /// The beginning of the keys of all objects, or of all in one namespace.
+    pub fn range(&self, namespace: &str) -> String {
+        match self.namespaced && !namespace.is_empty() {
+            true => format!("{}{namespace}/", self.prefix),
+            false => self.prefix.clone(),
+        }
+    }
+}
+
+/// Everything that is served.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    resources: Vec<Arc<Resource>>,
+    by_name: HashMap<(String, String), Arc<Resource>>,
+}
+
+impl Catalog {
+    /// A catalog of these rows.
+    pub fn new(rows: impl IntoIterator<Item = Arc<Resource>>) -> Self {
+        let resources: Vec<Arc<Resource>> = rows.into_iter().collect();
+        let by_name = resources.iter().map(|row| ((row.group.clone(), row.plural.clone()), Arc::clone(row)));
+        Catalog { by_name: by_name.collect(), resources }
+    }
+
+    /// All rows.
+    pub fn all(&self) -> &[Arc<Resource>] {
+        &self.resources
+    }
+
+    /// The row of this group and plural.
+    pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.by_name.get(&(group.to_owned(), plural.to_owned()))
+    }
+}

@@ -1,0 +1,457 @@
+//! The server: one request in, one answer out.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderValue, Method, Request, Response, header};
+use tokio::sync::watch;
+use windlass_store::{ReadError, Store};
+
+use crate::{
+    Config,
+    admission::{self, User},
+    discovery::Discovery,
+    health,
+    http::{Body, Peer, Query, Route, Target, route},
+    metrics::Metrics,
+    openapi::Documents,
+    registry::Registry,
+    resources::{Catalog, builtin},
+    startup,
+    status::{Outcome, Status},
+    verbs,
+};
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The store could not be read.
+    #[error("the store could not be read")]
+    Read(#[source] ReadError),
+    /// The objects that every server has could not be created.
+    #[error("{what} could not be created: {why}")]
+    Bootstrap {
+        /// The object.
+        what: String,
+        /// What the registry said.
+        why: String,
+    },
+}
+
+/// The API server, apart from its listener.
+pub struct ApiServer {
+    pub(crate) config: Config,
+    pub(crate) registry: Registry,
+    /// What is derived from the rows, and replaced with them.
+    pub(crate) described: ArcSwap<Described>,
+    pub(crate) metrics: Metrics,
+    reads: AtomicUsize,
+    writes: AtomicUsize,
+    draining_tx: watch::Sender<bool>,
+    requests: AtomicU64,
+}
+
+/// What is derived from the rows.
+pub(crate) struct Described {
+    pub(crate) discovery: Discovery,
+    pub(crate) openapi: Documents,
+}
+
+impl Described {
+    fn of(catalog: &Arc<Catalog>) -> Self {
+        Described { discovery: Discovery::new(catalog), openapi: Documents::new(Arc::clone(catalog)) }
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiServer")
+    }
+}
+
+impl ApiServer {
+    /// Opens the registry over a store and creates the objects that every server has.
+    pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
+        let catalog = Arc::new(Catalog::new(builtin::rows()));
+        let plugins = admission::chain(&admission::AdmissionConfig {
+            service_cidrs: config.service_cidrs.clone(),
+            node_ports: config.node_ports.clone(),
+        });
+        let server = Arc::new(ApiServer {
+            described: ArcSwap::from_pointee(Described::of(&catalog)),
+            registry: Registry { store, catalog: ArcSwap::new(catalog), plugins },
+            metrics: Metrics::new(),
+            reads: AtomicUsize::new(0),
+            writes: AtomicUsize::new(0),
+            draining_tx: watch::channel(false).0,
+            requests: AtomicU64::new(fastrand::u64(..)),
+            config,
+        });
+        startup::bootstrap(&server).await?;
+        startup::expire_events(&server);
+        Ok(server)
+    }
+
+    /// Ends watches and turns readiness off; requests in flight go on.
+    pub fn begin_drain(&self) {
+        self.draining_tx.send_replace(true);
+    }
+
+    /// Becomes true when the server stops.
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining_tx.subscribe()
+    }
+
+    /// Answers one request. Never fails: errors are answers.
+    pub async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        let begun = Instant::now();
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let audit_id = uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).to_string();
+        let method = request.method().clone();
+        let path = request.uri().path().to_owned();
+        let (mut response, labels) = self.answer(request).await;
+        let headers = response.headers_mut();
+        headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+        if let Ok(value) = HeaderValue::from_str(&audit_id) {
+            headers.insert("audit-id", value);
+        }
+        let status = response.status();
+        self.metrics.request(&labels, status.as_u16(), begun.elapsed());
+        tracing::info!(%method, path, status = status.as_u16(), id = audit_id, micros = begun.elapsed().as_micros() as u64, "request");
+        response
+    }
+
+    async fn answer<B>(self: &Arc<Self>, request: Request<B>) -> (Response<Body>, Labels)
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        let mut call = Call::of(request.method(), request.uri(), request.headers(), request.extensions());
+        let catalog = self.registry.catalog.load_full();
+        let Some(route) = route(request.uri().path(), &catalog) else {
+            return (failure(&self.not_found(&call)), Labels::other(&call));
+        };
+        let labels = Labels::of(&call, &route);
+        let admitted = self.admit(&call, &route).and_then(|slot| Ok((slot, self.timeout_of(&call)?)));
+        let is_watch = labels.verb == "WATCH";
+        let outcome = match admitted {
+            Err(status) => Err(status),
+            Ok((slot, timeout)) => {
+                let work = AssertUnwindSafe(verbs::answer(self, &mut call, route, request.into_body()))
+                    .catch_unwind();
+                match tokio::time::timeout(timeout, work).await {
+                    // What is still being sent is in flight, watches aside.
+                    Ok(Ok(outcome)) => match slot.filter(|_| !is_watch) {
+                        Some(slot) => outcome.map(|response| response.map(|body| body.holding(slot))),
+                        None => outcome,
+                    },
+                    Ok(Err(_panic)) => {
+                        self.metrics.panics.inc();
+                        Err(Status::internal("the request could not be completed"))
+                    }
+                    Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 1)),
+                }
+            }
+        };
+        let mut response = outcome.unwrap_or_else(|status| failure(&status));
+        for warning in call.warnings.iter().take(MOST_WARNINGS) {
+            let text = format!("299 - \"{}\"", escape(warning));
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        (response, labels)
+    }
+
+    fn not_found(&self, call: &Call) -> Box<Status> {
+        match call.may_do_anything() {
+            true => Status::no_such_path(),
+            false => forbidden_path(call),
+        }
+    }
+
+    /// How long the request may take. A watch that has begun is a stream and not waited for; what is waited for
+    /// is its beginning.
+    fn timeout_of(&self, call: &Call) -> Outcome<std::time::Duration> {
+        let most = self.config.request_timeout;
+        match (call.query.get("timeout"), verbs::go_duration(call.query.get("timeout"))) {
+            ("", _) => Ok(most),
+            (_, Some(asked)) if asked.is_zero() => Ok(most),
+            (_, Some(asked)) => Ok(asked.min(most)),
+            (text, None) => Err(Status::bad_request(format!(
+                "invalid timeout specified in the request URL - timeout: invalid duration {text:?}"
+            ))),
+        }
+    }
+
+    /// Whether this caller may do this, and whether there is room for it.
+    fn admit(self: &Arc<Self>, call: &Call, route: &Route) -> Outcome<Option<Slot>> {
+        let public = matches!(route, Route::Health(..) | Route::ServerVersion);
+        call.check_credentials()?;
+        if !public && !call.may_do_anything() {
+            return Err(match route {
+                Route::Resource(target) => forbidden_resource(call, target),
+                _ => forbidden_path(call),
+            });
+        }
+        let (counter, most) = match (public, call.is_write()) {
+            (true, _) => return Ok(None),
+            (_, true) => (&self.writes, self.config.max_inflight_writes),
+            (_, false) => (&self.reads, self.config.max_inflight_reads),
+        };
+        if counter.fetch_add(1, Ordering::Relaxed) >= most {
+            counter.fetch_sub(1, Ordering::Relaxed);
+            return Err(Status::too_many_requests("too many requests, please try again later", 1));
+        }
+        Ok(Some(Slot { server: Arc::clone(self), write: call.is_write() }))
+    }
+
+    /// Whether requests are taken.
+    pub(crate) fn is_ready(&self) -> Result<(), String> {
+        match *self.draining_tx.borrow() {
+            true => Err("the server is shutting down".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Why the store has stopped, if it has.
+    pub(crate) fn store_failure(&self) -> Option<String> {
+        self.registry.store.stopped().now_or_never().map(|why| why.to_string())
+    }
+
+    /// Bytes of live keys and values.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let snapshot = self.registry.store.snapshot(windlass_store::Read::Seen).now_or_never();
+        snapshot.and_then(Result::ok).map_or(0, |snapshot| snapshot.live_bytes())
+    }
+
+    pub(crate) fn inflight(&self) -> (usize, usize) {
+        (self.reads.load(Ordering::Relaxed), self.writes.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn health(&self, endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
+        health::answer(self, endpoint, check, query)
+    }
+}
+
+/// Most warnings sent with one answer.
+const MOST_WARNINGS: usize = 20;
+
+/// Text that can stand between quotes in a header.
+fn escape(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(4096).collect();
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// A place among the requests in flight.
+struct Slot {
+    server: Arc<ApiServer>,
+    write: bool,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let counter = if self.write { &self.server.writes } else { &self.server.reads };
+        counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One request, apart from its body.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) user: Arc<User>,
+    /// Advice for the client.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Call {
+    fn of(
+        method: &Method,
+        uri: &http::Uri,
+        headers: &http::HeaderMap,
+        extensions: &http::Extensions,
+    ) -> Self {
+        let user = extensions.get::<Peer>().and_then(|peer| peer.user.clone());
+        let user = user.or_else(|| extensions.get::<Arc<User>>().cloned());
+        Call {
+            method: method.clone(),
+            path: uri.path().to_owned(),
+            query: Query::parse(uri.query()),
+            headers: headers.clone(),
+            user: user.map_or_else(anonymous, authenticated),
+            warnings: vec![],
+        }
+    }
+
+    /// Refuses who asks to be someone else, and who shows credentials that mean nothing here: either would get
+    /// an answer that is meant for another.
+    fn check_credentials(&self) -> Outcome<()> {
+        let impersonates = self.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
+        if impersonates {
+            return Err(Status::not_allowed("impersonation is not supported by this server"));
+        }
+        let is_nobody = self.user.name == ANONYMOUS;
+        match is_nobody && self.headers.contains_key(header::AUTHORIZATION) {
+            true => Err(Status::unauthorized()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the caller is in the group that may do anything.
+    fn may_do_anything(&self) -> bool {
+        self.user.groups.iter().any(|group| group == "system:masters")
+    }
+
+    fn is_write(&self) -> bool {
+        !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+    }
+
+    /// What the options in the query are called.
+    pub(crate) fn options_kind(&self) -> &'static str {
+        match self.method.as_str() {
+            "PUT" => "UpdateOptions",
+            "PATCH" => "PatchOptions",
+            "DELETE" => "DeleteOptions",
+            _ => "CreateOptions",
+        }
+    }
+
+    /// The verb, as authorisation and metrics call it.
+    pub(crate) fn verb(&self, target: &Target) -> &'static str {
+        match (self.method.as_str(), &target.name) {
+            ("GET" | "HEAD", _) if target.watch || self.query.flag("watch") => "watch",
+            ("GET" | "HEAD", Some(_)) => "get",
+            ("GET" | "HEAD", None) => "list",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", Some(_)) => "delete",
+            ("DELETE", None) => "deletecollection",
+            _ => "",
+        }
+    }
+}
+
+const ANONYMOUS: &str = "system:anonymous";
+
+fn anonymous() -> Arc<User> {
+    static NOBODY: std::sync::LazyLock<Arc<User>> = std::sync::LazyLock::new(|| {
+        let groups = vec!["system:unauthenticated".to_owned()];
+        Arc::new(User { name: ANONYMOUS.to_owned(), groups, uid: String::new() })
+    });
+    Arc::clone(&NOBODY)
+}
+
+fn authenticated(user: Arc<User>) -> Arc<User> {
+    const EVERYONE: &str = "system:authenticated";
+    if user.groups.iter().any(|group| group == EVERYONE) {
+        return user;
+    }
+    let mut user = User::clone(&user);
+    user.groups.push(EVERYONE.to_owned());
+    Arc::new(user)
+}
+
+fn forbidden_path(call: &Call) -> Box<Status> {
+    let verb = call.method.as_str().to_lowercase();
+    Status::not_allowed(format!("forbidden: User {:?} cannot {verb} path {:?}", call.user.name, call.path))
+}
+
+fn forbidden_resource(call: &Call, target: &Target) -> Box<Status> {
+    let resource = &target.resource;
+    let plural = match &target.sub {
+        Some(sub) => format!("{}/{sub}", resource.plural),
+        None => resource.plural.clone(),
+    };
+    let scope = match target.namespace.as_str() {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let why = format!(
+        "User {:?} cannot {} resource {plural:?} in API group {:?} {scope}",
+        call.user.name,
+        call.verb(target),
+        resource.group
+    );
+    Status::forbidden(resource, target.name.as_deref().unwrap_or_default(), &why)
+}
+
+/// What metrics tell requests apart by.
+#[derive(Clone, Debug)]
+pub(crate) struct Labels {
+    pub(crate) verb: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) scope: &'static str,
+}
+
+impl Labels {
+    fn other(call: &Call) -> Self {
+        let verb = match call.method.as_str() {
+            known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
+            _ => "other",
+        };
+        let empty = String::new;
+        Labels {
+            verb: verb.to_owned(),
+            group: empty(),
+            version: empty(),
+            resource: empty(),
+            subresource: empty(),
+            scope: "",
+        }
+    }
+
+    fn of(call: &Call, route: &Route) -> Self {
+        let Route::Resource(target) = route else { return Self::other(call) };
+        let known = |sub: &str| {
+            let row = &target.resource;
+            sub == "scale" || row.part(sub).is_some() || row.actions.iter().any(|(name, _)| *name == sub)
+        };
+        Labels {
+            verb: call.verb(target).to_uppercase(),
+            group: target.resource.group.clone(),
+            version: target.version.clone(),
+            resource: target.resource.plural.clone(),
+            subresource: target.sub.as_deref().filter(|sub| known(sub)).unwrap_or_default().to_owned(),
+            scope: match (&target.name, target.namespace.is_empty()) {
+                (Some(_), _) => "resource",
+                (None, false) => "namespace",
+                (None, true) => "cluster",
+            },
+        }
+    }
+}
+
+/// The answer that carries a `Status`.
+pub(crate) fn failure(status: &Status) -> Response<Body> {
+    let mut response = Response::new(Body::whole(status.to_json().to_string()));
+    *response.status_mut() =
+        http::StatusCode::from_u16(status.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(seconds) = status.details.get("retryAfterSeconds").and_then(serde_json::Value::as_u64) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

@@ -1,0 +1,445 @@
+//! How each kind of request is answered: one file per verb.
+
+mod actions;
+mod decode;
+mod delete;
+mod patch;
+mod read;
+mod reviews;
+mod scale;
+mod write;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::Value;
+use windlass_machinery::{
+    field::Errors,
+    metadata::{MANAGER_MOST, validate_field_manager},
+    stored::Stored,
+};
+
+use crate::{
+    http::{Body, Route, Target, is_dry_run, of_objects},
+    openapi::{self, Document, Documents},
+    registry::{Author, Rendering, Written, render::Include},
+    resources::{Action, Part},
+    server::{ApiServer, Call},
+    status::{Outcome, Status},
+};
+
+/// Most bytes of a body.
+const MOST_BODY: usize = 3 * 1024 * 1024;
+
+/// Answers a request whose route is known and allowed.
+pub(crate) async fn answer<B>(
+    server: &Arc<ApiServer>,
+    call: &mut Call,
+    route: Route,
+    body: B,
+) -> Outcome<Response<Body>>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    let target = match route {
+        Route::Resource(target) => target,
+        other => return describe(server, call, other).await,
+    };
+    let body = match call.method {
+        Method::GET | Method::HEAD => Bytes::new(),
+        _ => read_body(server, body).await?,
+    };
+    check_names(&target)?;
+    if !matches!(call.method, Method::GET | Method::HEAD) {
+        // Whoever cannot be answered must not have written.
+        rendering(call, &target)?;
+    }
+    if target.watch && !matches!(call.method, Method::GET | Method::HEAD) {
+        return Err(Status::method_not_allowed());
+    }
+    if let Some(sub) = target.sub.as_deref() {
+        return subresource(server, call, &target, sub, &body).await;
+    }
+    let resource = &target.resource;
+    if resource.review.is_some() {
+        return match call.method {
+            Method::POST if target.name.is_none() => reviews::create(server, call, &target, &body).await,
+            _ => Err(Status::method_not_allowed()),
+        };
+    }
+    match (call.method.as_str(), &target.name) {
+        ("GET" | "HEAD", _) if target.watch || call.query.flag("watch") => {
+            read::watch(server, call, &target).await
+        }
+        ("GET" | "HEAD", Some(_)) => read::get(server, call, &target).await,
+        ("GET" | "HEAD", None) => read::list(server, call, &target).await,
+        ("POST", None) if resource.namespaced && target.namespace.is_empty() => {
+            Err(Status::method_not_allowed())
+        }
+        ("POST", None) => write::create(server, call, &target, &body).await,
+        ("PUT", Some(_)) => write::update(server, call, &target, None, &body).await,
+        ("PATCH", Some(_)) => patch::patch(server, call, &target, None, &body).await,
+        ("DELETE", Some(_)) => delete::delete(server, call, &target, &body).await,
+        ("DELETE", None) => delete::delete_collection(server, call, &target, &body).await,
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// Names in a path must be fit to be one segment of it.
+fn check_names(target: &Target) -> Outcome<()> {
+    let names = [("Name", target.name.as_deref()), ("Namespace", Some(target.namespace.as_str()))];
+    for (what, name) in names {
+        let name = name.unwrap_or_default();
+        if let Some(fault) = windlass_machinery::names::path_segment(name, false) {
+            return Err(Status::bad_request(format!("{what} parameter invalid: {name:?}: {fault}")));
+        }
+    }
+    Ok(())
+}
+
+async fn subresource(
+    server: &Arc<ApiServer>,
+    call: &mut Call,
+    target: &Target,
+    sub: &str,
+    body: &Bytes,
+) -> Outcome<Response<Body>> {
+    let resource = Arc::clone(&target.resource);
+    if sub == "scale" && resource.scale.is_some() {
+        return scale::answer(server, call, target, body).await;
+    }
+    if let Some(part) = resource.part(sub) {
+        return match call.method.as_str() {
+            "GET" | "HEAD" => read::get(server, call, target).await,
+            "PUT" => write::update(server, call, target, Some(part), body).await,
+            "PATCH" => patch::patch(server, call, target, Some(part), body).await,
+            _ => Err(Status::method_not_allowed()),
+        };
+    }
+    let action = resource.actions.iter().find(|(name, _)| *name == sub).map(|(_, action)| *action);
+    match action {
+        None => Err(Status::no_such_path()),
+        Some(Action::Kubelet) => actions::kubelet(server, target, sub).await,
+        Some(_) if call.method != Method::POST => Err(Status::method_not_allowed()),
+        Some(Action::Bind) => actions::bind(server, call, target, body).await,
+        Some(Action::Evict) => actions::evict(server, call, target, body).await,
+        Some(Action::Token) => {
+            Err(Status::not_implemented("this server does not issue service account tokens yet"))
+        }
+    }
+}
+
+/// Everything that is not about objects.
+async fn describe(server: &Arc<ApiServer>, call: &Call, route: Route) -> Outcome<Response<Body>> {
+    if !matches!(call.method, Method::GET | Method::HEAD) {
+        return Err(Status::method_not_allowed());
+    }
+    let described = server.described.load_full();
+    // A document that is asked for the first time takes a while to build.
+    let build = |find: fn(&Documents, &str) -> Option<Arc<Document>>, path: String| {
+        let described = Arc::clone(&described);
+        tokio::task::spawn_blocking(move || find(&described.openapi, &path))
+    };
+    match route {
+        Route::CoreVersions => Ok(described.discovery.core(&call.headers)),
+        Route::Groups => Ok(described.discovery.groups(&call.headers)),
+        Route::Group(group) => described.discovery.group(&group).ok_or_else(Status::no_such_path),
+        Route::Version(group, version) => {
+            described.discovery.version(&group, &version).ok_or_else(Status::no_such_path)
+        }
+        Route::OpenApiV2 if takes_protobuf(call) => {
+            document(build(|all, _| Some(all.v2_protobuf()), String::new()).await, call)
+        }
+        Route::OpenApiV2 => document(build(|all, _| Some(all.v2()), String::new()).await, call),
+        Route::OpenApiIndex => document(build(|all, _| Some(all.index()), String::new()).await, call),
+        Route::OpenApi(path) => document(build(|all, path| all.v3(path), path).await, call),
+        Route::Health(endpoint, check) => Ok(server.health(endpoint, check.as_deref(), &call.query)),
+        Route::Metrics => Ok(text(
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            server.metrics.render(server),
+        )),
+        Route::ServerVersion => Ok(json(StatusCode::OK, crate::discovery::version_info().to_string())),
+        Route::Paths => Ok(json(StatusCode::OK, described.discovery.paths())),
+        Route::Resource(_) => Err(Status::internal("a resource is not a document")),
+    }
+}
+
+/// Whether a client asks for the Swagger document in protobuf.
+fn takes_protobuf(call: &Call) -> bool {
+    let accepted = call.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|form| [openapi::ASKED_AS, openapi::MEDIA_TYPE].contains(&form.trim()))
+}
+
+fn document(
+    built: Result<Option<Arc<Document>>, tokio::task::JoinError>,
+    call: &Call,
+) -> Outcome<Response<Body>> {
+    let document = built.map_err(Status::internal)?.ok_or_else(Status::no_such_path)?;
+    let etag = &document.etag;
+    let known =
+        call.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == etag.as_bytes());
+    let mut response = match (known, crate::http::takes_gzip(&call.headers)) {
+        (true, _) => Response::new(Body::empty()),
+        (false, true) => {
+            let mut response = Response::new(Body::whole(document.gzip.clone()));
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+        }
+        (false, false) => Response::new(Body::whole(document.plain())),
+    };
+    if known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(document.media_type));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
+    if let Ok(value) = HeaderValue::from_str(etag) {
+        headers.insert(header::ETAG, value);
+    }
+    Ok(response)
+}
+
+/// How long a client may take to send a body.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long it may take once the server stops.
+const BODY_WITHIN_AT_STOP: Duration = Duration::from_secs(2);
+
+/// Reads a body while there is time.
+async fn read_body<B>(server: &ApiServer, body: B) -> Outcome<Bytes>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    let mut draining = server.draining();
+    let stopped = async {
+        let _ = draining.wait_for(|draining| *draining).await;
+        tokio::time::sleep(BODY_WITHIN_AT_STOP).await;
+    };
+    tokio::select! {
+        biased;
+        body = collect(body) => body,
+        () = tokio::time::sleep(BODY_WITHIN) => Err(Status::timeout("the body of the request did not arrive in time", 1)),
+        () = stopped => Err(Status::unavailable("the server is shutting down")),
+    }
+}
+
+/// Reads a body up to the limit.
+async fn collect<B>(body: B) -> Outcome<Bytes>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    let too_large = || Status::too_large(format!("limit is {MOST_BODY}"));
+    if body.size_hint().lower() > MOST_BODY as u64 {
+        return Err(too_large());
+    }
+    let mut body = std::pin::pin!(body);
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let frame =
+            frame.map_err(|error| Status::bad_request(format!("the body could not be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + all.len() + data.len() > MOST_BODY {
+            return Err(too_large());
+        }
+        match (first.is_empty(), all.is_empty()) {
+            // Small bodies come in one piece, which need not be copied.
+            (true, true) => first = data,
+            (false, true) => {
+                all.extend_from_slice(&first);
+                first = Bytes::new();
+                all.extend_from_slice(&data);
+            }
+            _ => all.extend_from_slice(&data),
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// Bytes that are worth leaving the thread that serves everyone for.
+const HEAVY: usize = 64 * 1024;
+
+/// Does what takes long with large bodies without keeping other requests waiting.
+pub(crate) fn without_blocking<T>(n_bytes: usize, work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    let threads =
+        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    match threads && n_bytes > HEAVY {
+        true => tokio::task::block_in_place(work),
+        false => work(),
+    }
+}
+
+/// How this client wants objects to be shown.
+pub(crate) fn rendering(call: &Call, target: &Target) -> Outcome<Rendering> {
+    let include = match call.query.get("includeObject") {
+        "" | "Metadata" => Include::Metadata,
+        "None" => Include::Nothing,
+        "Object" => Include::Object,
+        other => {
+            return Err(Status::bad_request(format!(
+                "invalid value {other:?} for the query parameter includeObject: expected None, Metadata or Object"
+            )));
+        }
+    };
+    Ok(Rendering {
+        api_version: target.resource.api_version(&target.version),
+        resource: Arc::clone(&target.resource),
+        form: of_objects(&call.headers)?,
+        include,
+        now: Timestamp::now(),
+    })
+}
+
+/// The author of a write, for the registry.
+pub(crate) fn author<'a>(
+    call: &'a Call,
+    target: &Target,
+    manager: &'a str,
+    api_version: &'a str,
+) -> Outcome<Author<'a>> {
+    let _ = target;
+    Ok(Author {
+        user: &call.user,
+        manager,
+        api_version,
+        dry_run: dry_run(call)?,
+        through: "",
+        warnings: vec![],
+    })
+}
+
+/// Whether the query says that nothing is to be committed.
+pub(crate) fn dry_run(call: &Call) -> Outcome<bool> {
+    let mut errors = Errors::new();
+    let dry = is_dry_run(call.query.all("dryRun"), &mut errors);
+    match errors.is_empty() {
+        true => Ok(dry),
+        false => Err(Status::invalid_options(call.options_kind(), &errors)),
+    }
+}
+
+/// The name under which written fields are recorded: what the client says, or what it is.
+pub(crate) fn manager(call: &Call) -> Outcome<String> {
+    let given = call.query.get("fieldManager");
+    let mut errors = Errors::new();
+    validate_field_manager(given, "fieldManager", &mut errors);
+    if !errors.is_empty() {
+        return Err(Status::invalid_options(call.options_kind(), &errors));
+    }
+    if !given.is_empty() {
+        return Ok(given.to_owned());
+    }
+    let agent =
+        call.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let name: String = agent.split('/').next().unwrap_or_default().chars().take(MANAGER_MOST).collect();
+    Ok(if name.is_empty() { "unknown".to_owned() } else { name })
+}
+
+/// Shows a written object.
+pub(crate) fn written(
+    call: &mut Call,
+    target: &Target,
+    written: &Written,
+    warnings: Vec<String>,
+) -> Outcome<Response<Body>> {
+    call.warnings.extend(warnings);
+    let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    object(call, target, &written.value, written.revision, status)
+}
+
+/// Shows one object.
+pub(crate) fn object(
+    call: &Call,
+    target: &Target,
+    value: &Bytes,
+    revision: u64,
+    status: StatusCode,
+) -> Outcome<Response<Body>> {
+    let rendering = rendering(call, target)?;
+    if rendering.is_verbatim()
+        && let Some(stored) = Stored::new(value)
+    {
+        let mut middle = Vec::with_capacity(48);
+        stored.write_revision(revision, &mut middle);
+        let split = stored.split();
+        let len = value.len() + middle.len();
+        // Small objects are one write; large ones are not copied.
+        if len <= 16 * 1024 {
+            let mut whole = Vec::with_capacity(len);
+            whole.extend_from_slice(&value[..split]);
+            whole.extend_from_slice(&middle);
+            whole.extend_from_slice(&value[split..]);
+            return Ok(json(status, whole));
+        }
+        let mut response =
+            Response::new(Body::pieces(vec![value.slice(..split), middle.into(), value.slice(split..)]));
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        return Ok(response);
+    }
+    let mut out = Vec::with_capacity(value.len() + 256);
+    rendering.single(value, revision, true, &mut out);
+    Ok(json(status, out))
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An answer in plain text.
+pub(crate) fn text(media: &'static str, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+/// The part that a write goes through, for those that name one.
+pub(crate) type ThroughPart<'a> = Option<&'a Part>;
+
+/// A duration as Go writes it, such as `1m30s`; a bare number is in seconds.
+pub(crate) fn go_duration(text: &str) -> Option<Duration> {
+    if text.is_empty() {
+        return None;
+    }
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let mut total = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        total += number
+            * match &rest[..unit] {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 1e-3,
+                "us" | "µs" => 1e-6,
+                "ns" => 1e-9,
+                _ => return None,
+            };
+        rest = &rest[unit..];
+    }
+    Duration::try_from_secs_f64(total).ok()
+}
+
+/// A `Status` that says that all went well.
+pub(crate) fn success(details: Value) -> Response<Body> {
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    });
+    json(StatusCode::OK, status.to_string())
+}

@@ -1,0 +1,188 @@
+//! patch: JSON patch, merge patch, strategic merge patch.
+
+use bytes::Bytes;
+use http::Response;
+use serde_json::Value;
+use windlass_machinery::{
+    decode::decode_json,
+    field::{Errors, Fault},
+    object::Object,
+    patch::{PatchError, json_patch, merge_patch, strategic_merge},
+    schema::{Node, check},
+};
+
+use super::{ThroughPart, author, decode::FieldValidation, manager, write::check_name, written};
+use crate::{
+    http::{Body, Target, media_type},
+    server::{ApiServer, Call},
+    status::{Outcome, Status},
+};
+
+/// The kinds of patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+}
+
+/// What is understood in a patch.
+const TAKEN: &str =
+    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+
+/// A patch, ready to be applied any number of times.
+pub(crate) struct Patch {
+    kind: PatchKind,
+    bytes: Bytes,
+    object: Object,
+    /// What strict decoding does not let pass.
+    findings: Vec<String>,
+}
+
+impl Patch {
+    pub(crate) fn read(call: &mut Call, body: &Bytes) -> Outcome<Self> {
+        let kind = match media_type(&call.headers).as_str() {
+            "application/json-patch+json" => PatchKind::Json,
+            "application/merge-patch+json" => PatchKind::Merge,
+            "application/strategic-merge-patch+json" => PatchKind::Strategic,
+            // Server-side apply, `application/apply-patch+yaml`, would be chosen here.
+            _ => return Err(Status::unsupported_media_type(TAKEN)),
+        };
+        if call.query.has("force") {
+            let mut errors = Errors::new();
+            errors.forbidden("force", "may not be specified for non-apply patch");
+            return Err(Status::invalid_options(call.options_kind(), &errors));
+        }
+        let validation = FieldValidation::of(call)?;
+        if kind == PatchKind::Json {
+            let findings = match validation {
+                FieldValidation::Ignore => vec![],
+                _ => unknown_in_operations(body),
+            };
+            return Ok(Patch { kind, bytes: body.clone(), object: Object::new(), findings });
+        }
+        let decoded = decode_json(body).map_err(|error| {
+            Status::bad_request(format!("error decoding patch: {}", crate::chain(&error)))
+        })?;
+        let findings = decoded.duplicates.iter().map(|field| format!("duplicate field {field:?}")).collect();
+        Ok(Patch { kind, bytes: Bytes::new(), object: decoded.object, findings })
+    }
+
+    /// Applies the patch to what a client would see and checks the outcome. Gives what strict decoding does not
+    /// let pass, which is refused here if it shall be.
+    pub(crate) fn apply_checked(
+        &self,
+        current: &Object,
+        schema: &Node,
+        target: &Target,
+        validation: FieldValidation,
+    ) -> Outcome<(Object, Vec<String>)> {
+        let mut new = self.apply(current, schema).map_err(|error| failed(&error, target))?;
+        keep_kind(&mut new, current, target)?;
+        let report = check(schema, &mut new);
+        if let Some(fault) = report.faults.first() {
+            return Err(refused(target, fault));
+        }
+        let mut findings = self.findings.clone();
+        findings.extend(report.unknown.iter().map(|field| format!("unknown field {field:?}")));
+        if validation == FieldValidation::Strict && !findings.is_empty() {
+            return Err(refused(target, &format!("strict decoding error: {}", findings.join(", "))));
+        }
+        check_name(target, &new)?;
+        Ok((new, findings))
+    }
+
+    fn apply(&self, current: &Object, schema: &Node) -> Result<Object, PatchError> {
+        match self.kind {
+            PatchKind::Json => json_patch(current, &self.bytes),
+            PatchKind::Merge => {
+                let mut new = current.clone();
+                merge_patch(&mut new, &self.object);
+                Ok(new)
+            }
+            PatchKind::Strategic => {
+                let mut new = current.clone();
+                strategic_merge(&mut new, &self.object, schema)?;
+                Ok(new)
+            }
+        }
+    }
+}
+
+/// Changes an object, or a part of it.
+pub(crate) async fn patch(
+    server: &ApiServer,
+    call: &mut Call,
+    target: &Target,
+    part: ThroughPart<'_>,
+    body: &Bytes,
+) -> Outcome<Response<Body>> {
+    let patch = Patch::read(call, body)?;
+    let validation = FieldValidation::of(call)?;
+    let resource = &target.resource;
+    let name = target.name.as_deref().unwrap_or_default();
+    let version = resource.version(&target.version).ok_or_else(Status::no_such_path)?;
+    let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
+    let schema = version.schema();
+    let findings = parking_lot::Mutex::new(vec![]);
+    let change = |current: &Object| {
+        let (new, found) = patch.apply_checked(current, schema, target, validation)?;
+        *findings.lock() = found;
+        Ok(new)
+    };
+    let mut author = author(call, target, &manager, &api_version)?;
+    let done = server.registry.update(resource, &target.namespace, name, part, &change, &mut author).await?;
+    let mut warnings = author.warnings;
+    if validation == FieldValidation::Warn {
+        warnings.extend(findings.into_inner());
+    }
+    written(call, target, &done, warnings)
+}
+
+/// A patch may not make another kind of object of it.
+fn keep_kind(new: &mut Object, current: &Object, target: &Target) -> Outcome<()> {
+    for field in ["apiVersion", "kind"] {
+        let Some(own) = current.get(field) else { continue };
+        match new.get(field) {
+            None | Some(Value::Null) => drop(new.insert(field.to_owned(), own.clone())),
+            Some(given) if given == own => {}
+            Some(given) => {
+                let why = format!("a patch may not change {field} from {own} to {given}");
+                return Err(refused(target, &why));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fields that the operations of a JSON patch do not have.
+fn unknown_in_operations(body: &[u8]) -> Vec<String> {
+    // What is no list of operations is refused when it is applied.
+    let operations: Vec<Object> = serde_json::from_slice(body).unwrap_or_default();
+    let fields = operations.iter().enumerate().flat_map(|(index, operation)| {
+        let unknown =
+            operation.keys().filter(|key| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
+        unknown.map(move |key| format!("json patch unknown field \"[{index}].{key}\""))
+    });
+    fields.take(MOST_FINDINGS).collect()
+}
+
+/// Most findings in one patch; more would only fill the answer.
+const MOST_FINDINGS: usize = 100;
+
+/// 422: what the patch makes is not an object of the kind.
+fn refused(target: &Target, why: &str) -> Box<Status> {
+    let resource = &target.resource;
+    let mut errors = Errors::new();
+    errors.push(Fault::Invalid, "patch", "\"\"".to_owned(), why);
+    Status::invalid(&resource.group, &resource.kind, target.name.as_deref().unwrap_or_default(), &errors)
+}
+
+fn failed(error: &PatchError, target: &Target) -> Box<Status> {
+    let text = crate::chain(error);
+    match error {
+        PatchError::TooManyOperations { .. } | PatchError::TooLarge { .. } => Status::too_large(text),
+        PatchError::Inapplicable { .. } | PatchError::TestFailed { .. } => refused(target, &text),
+        _ => Status::bad_request(text),
+    }
+}

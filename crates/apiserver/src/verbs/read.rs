@@ -1,0 +1,240 @@
+//! get, list and watch.
+
+use std::{io::Write, time::Duration};
+
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use futures_util::stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use windlass_machinery::field::Errors;
+
+use super::{json, object, rendering};
+use crate::{
+    http::{Body, Query, Target, takes_gzip},
+    registry::{ListOptions, Listing, Rendering, Selection, WatchOptions, list, watch_stream},
+    server::{ApiServer, Call},
+    status::{Outcome, Status},
+};
+
+/// One object.
+pub(crate) async fn get(server: &ApiServer, call: &Call, target: &Target) -> Outcome<Response<Body>> {
+    let name = target.name.as_deref().unwrap_or_default();
+    let revision = revision(call.query.get("resourceVersion"))?;
+    let entry = server.registry.get(&target.resource, &target.namespace, name, revision).await?;
+    object(call, target, &entry.value, entry.revision.get(), StatusCode::OK)
+}
+
+/// Many objects.
+pub(crate) async fn list(server: &ApiServer, call: &Call, target: &Target) -> Outcome<Response<Body>> {
+    let options = list_options(call, target)?;
+    let rendering = rendering(call, target)?;
+    let listing = server.registry.list(&target.resource, options).await?;
+    Ok(send(call, listing, rendering))
+}
+
+/// Sends a list: at once when it is small, else piece by piece.
+fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Body> {
+    let mut out = list::chunk();
+    rendering.list_head(&list::list_metadata(&listing), &mut out);
+    let mut first = true;
+    if !listing.fill(&rendering, &mut first, &mut out) {
+        out.extend_from_slice(b"]}");
+        return json(StatusCode::OK, out);
+    }
+    let gzip = takes_gzip(&call.headers);
+    let mut encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
+    let begun = squeeze(&mut encoder, out, false);
+    let state = (listing, rendering, encoder, Some(begun), false);
+    let chunks =
+        stream::unfold(state, move |(mut listing, rendering, mut encoder, begun, done)| async move {
+            if let Some(begun) = begun {
+                return Some((begun, (listing, rendering, encoder, None, false)));
+            }
+            if done {
+                return None;
+            }
+            let mut out = list::chunk();
+            let more = listing.fill(&rendering, &mut false, &mut out);
+            if !more {
+                out.extend_from_slice(b"]}");
+            }
+            // Lists are made on the threads that serve everyone.
+            tokio::task::yield_now().await;
+            let bytes = squeeze(&mut encoder, out, !more);
+            Some((bytes, (listing, rendering, encoder, None, !more)))
+        });
+    let mut response = Response::new(Body::stream(chunks));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
+    if gzip {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+fn squeeze(encoder: &mut Option<GzEncoder<Vec<u8>>>, bytes: Vec<u8>, last: bool) -> Bytes {
+    let Some(gzip) = encoder else { return bytes.into() };
+    gzip.write_all(&bytes).expect("writing to memory cannot fail");
+    match last {
+        true => encoder.take().and_then(|gzip| gzip.finish().ok()).unwrap_or_default().into(),
+        false => std::mem::take(gzip.get_mut()).into(),
+    }
+}
+
+/// A revision as clients give it: absent is the newest, `0` is any.
+pub(crate) fn revision(text: &str) -> Outcome<Option<u64>> {
+    match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            let mut errors = Errors::new();
+            errors.invalid_str("resourceVersion", text, "must be a whole number as the server gave it");
+            Status::invalid_options("ListOptions", &errors)
+        }),
+    }
+}
+
+/// What a list or a deletion of many is about.
+pub(crate) fn list_options(call: &Call, target: &Target) -> Outcome<ListOptions> {
+    let query = &call.query;
+    let (token, version, rule) =
+        (query.get("continue"), query.get("resourceVersion"), query.get("resourceVersionMatch"));
+    check_list_options(call, false)?;
+    if !token.is_empty() && !matches!(version, "" | "0") {
+        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let limit = query.int("limit")?.unwrap_or(0);
+    let revision = revision(version)?;
+    // With a limit and no rule, a revision has always meant exactly that one.
+    let exact = match rule {
+        "Exact" => true,
+        "" => limit > 0 && revision.is_some_and(|revision| revision > 0),
+        _ => false,
+    };
+    Ok(ListOptions {
+        namespace: target.namespace.clone(),
+        selection: selection(call, target)?,
+        limit: usize::try_from(limit).unwrap_or(0),
+        token: token.to_owned(),
+        revision,
+        exact,
+    })
+}
+
+fn selection(call: &Call, target: &Target) -> Outcome<Selection> {
+    let (labels, fields) = (call.query.get("labelSelector"), call.query.get("fieldSelector"));
+    Selection::parse(&target.resource, labels, fields, target.name.as_deref())
+}
+
+/// Which options may stand beside which, and which must be numbers even where they have no effect.
+fn check_list_options(call: &Call, is_watch: bool) -> Outcome<()> {
+    let query = &call.query;
+    for number in ["limit", "timeoutSeconds"] {
+        query.int(number)?;
+    }
+    let rule = query.get("resourceVersionMatch");
+    let mut errors = Errors::new();
+    match is_watch {
+        true => check_watch_rule(query, rule, &mut errors),
+        false => check_list_rule(query, rule, &mut errors),
+    }
+    if !rule.is_empty() && !query.get("continue").is_empty() {
+        errors
+            .forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
+    }
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid_options("ListOptions", &errors)),
+    }
+}
+
+fn check_list_rule(query: &Query, rule: &str, errors: &mut Errors) {
+    const FIELD: &str = "resourceVersionMatch";
+    let version = query.get("resourceVersion");
+    if !rule.is_empty() && version.is_empty() {
+        errors.forbidden(FIELD, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+    }
+    match rule {
+        "Exact" if version == "0" => {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.forbidden(FIELD, why);
+        }
+        "" | "Exact" | "NotOlderThan" => {}
+        other => errors.not_supported(FIELD, other, &["Exact", "NotOlderThan", ""]),
+    }
+    if query.has("sendInitialEvents") {
+        errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
+    }
+}
+
+fn check_watch_rule(query: &Query, rule: &str, errors: &mut Errors) {
+    const FIELD: &str = "resourceVersionMatch";
+    let sends_initial = query.has("sendInitialEvents");
+    if sends_initial && rule != "NotOlderThan" {
+        errors.forbidden(FIELD, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+    }
+    if !rule.is_empty() && !sends_initial {
+        let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        errors.forbidden(FIELD, why);
+    }
+    if !matches!(rule, "" | "NotOlderThan") {
+        errors.not_supported(FIELD, rule, &["NotOlderThan"]);
+    }
+}
+
+/// Changes as they happen.
+pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> Outcome<Response<Body>> {
+    check_list_options(call, true)?;
+    let query = &call.query;
+    let revision = revision(query.get("resourceVersion"))?;
+    let sends_initial = query.flag("sendInitialEvents");
+    let begins_with_state = match query.has("sendInitialEvents") {
+        true => sends_initial,
+        false => revision.unwrap_or(0) == 0,
+    };
+    let bookmarks = query.flag("allowWatchBookmarks");
+    let after = match (begins_with_state, revision) {
+        (true, _) => None,
+        (false, Some(revision)) if revision > 0 => Some(revision),
+        (false, _) => Some(server.registry.fresh(revision).await?.revision().get()),
+    };
+    let asked = query.int("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    let least = server.config.min_request_timeout;
+    let timeout = match asked {
+        Some(seconds) => Duration::from_secs(seconds.unsigned_abs().min(7 * 24 * 3600)),
+        None => least.mul_f64(1.0 + fastrand::f64()),
+    };
+    let options = WatchOptions {
+        namespace: target.namespace.clone(),
+        selection: selection(call, target)?,
+        after,
+        not_older_than: revision.filter(|_| begins_with_state),
+        bookmarks,
+        mark_initial: sends_initial && bookmarks,
+        timeout,
+    };
+    let rendering = rendering(call, target)?;
+    let watching = server.registry.watch(&target.resource, options, rendering, server.draining()).await?;
+    let gauge = server.metrics.watching(&target.resource);
+    let lines = watch_stream(watching);
+    let mut response = Response::new(Body::stream(Counted { lines: Box::pin(lines), _gauge: gauge }));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// A watch that is counted as long as it lives.
+struct Counted {
+    lines: std::pin::Pin<Box<dyn stream::Stream<Item = Bytes> + Send>>,
+    _gauge: crate::metrics::Counted,
+}
+
+impl stream::Stream for Counted {
+    type Item = Bytes;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Bytes>> {
+        self.lines.as_mut().poll_next(cx)
+    }
+}

@@ -1,0 +1,95 @@
+//! The forms of answers: tables, metadata alone, compressed, and what is asked for in vain.
+
+use std::io::Read;
+
+use serde_json::{Value, json};
+
+use super::client::{CONFIG_MAPS, Client, PODS, pod};
+
+#[tokio::test]
+async fn a_client_that_prefers_protobuf_gets_json() {
+    let client = Client::new().await;
+    let answer =
+        client.send("GET", CONFIG_MAPS, &[("accept", "application/vnd.kubernetes.protobuf, */*")], "").await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.ok()["kind"], "ConfigMapList");
+}
+
+#[tokio::test]
+async fn tables_have_columns_and_rows() {
+    let client = Client::new().await;
+    client
+        .post("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}}))
+        .await
+        .created();
+    client.post(PODS, pod("p")).await.created();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+    for path in [PODS.to_owned(), format!("{PODS}/p")] {
+        let table = client.send("GET", &path, &[("accept", accept)], "").await.ok();
+        assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
+        let columns: Vec<&str> = table["columnDefinitions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["name"].as_str())
+            .collect();
+        assert_eq!(columns[..5], ["Name", "Ready", "Status", "Restarts", "Age"]);
+        let row = &table["rows"][0];
+        assert_eq!(
+            row["cells"].as_array().map(|cells| cells[..3].to_vec()),
+            Some(vec![json!("p"), json!("0/1"), json!("Pending")])
+        );
+        assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+    }
+    for (include, kind) in [("Object", json!("Pod")), ("None", Value::Null)] {
+        let path = format!("{PODS}?includeObject={include}");
+        let table = client.send("GET", &path, &[("accept", accept)], "").await.ok();
+        assert_eq!(table["rows"][0]["object"]["kind"], kind, "{include}");
+    }
+}
+
+#[tokio::test]
+async fn metadata_alone_can_be_asked_for() {
+    let client = Client::new().await;
+    client.config_map("a", json!({"k": "v"})).await;
+    let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let list = client.send("GET", CONFIG_MAPS, &[("accept", accept)], "").await.ok();
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1"))
+    );
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+    assert!(list["items"][0].get("data").is_none());
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let one = client.send("GET", &format!("{CONFIG_MAPS}/a"), &[("accept", accept)], "").await.ok();
+    assert_eq!(one["kind"], "PartialObjectMetadata");
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_take_it() {
+    let client = Client::new().await;
+    for number in 0..40 {
+        client.config_map(&format!("m{number}"), json!({"k": "v".repeat(8000)})).await;
+    }
+    let plain = client.get(CONFIG_MAPS).await;
+    assert_eq!(plain.header("content-encoding"), "");
+    let small =
+        client.send("GET", &format!("{CONFIG_MAPS}?limit=1"), &[("accept-encoding", "gzip")], "").await;
+    assert_eq!(small.header("content-encoding"), "", "small answers are not worth it");
+    let answer = client.send("GET", CONFIG_MAPS, &[("accept-encoding", "deflate, gzip;q=0.5")], "").await;
+    assert_eq!(answer.header("content-encoding"), "gzip");
+    assert!(answer.body.len() * 10 < plain.body.len());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&answer.body[..]).read_to_string(&mut text).expect("gzip");
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), plain.ok());
+    let refused = client.send("GET", CONFIG_MAPS, &[("accept-encoding", "gzip;q=0")], "").await;
+    assert_eq!(refused.header("content-encoding"), "");
+}
+
+#[tokio::test]
+async fn a_head_is_answered_as_a_get_would_be() {
+    let client = Client::new().await;
+    client.config_map("a", json!({})).await;
+    assert_eq!(client.send("HEAD", &format!("{CONFIG_MAPS}/a"), &[], "").await.code, 200);
+    assert_eq!(client.send("HEAD", &format!("{CONFIG_MAPS}/b"), &[], "").await.code, 404);
+}

@@ -1,0 +1,159 @@
+//! Lists: pages, revisions and selectors.
+
+use serde_json::{Value, json};
+
+use super::client::{CONFIG_MAPS, Client, PODS, names, pod, revision_of};
+
+async fn with_maps(count: usize) -> Client {
+    let client = Client::new().await;
+    for number in 0..count {
+        client.config_map(&format!("m{number:03}"), json!({})).await;
+    }
+    client
+}
+
+fn token(list: &Value) -> String {
+    list["metadata"]["continue"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn pages_are_of_one_revision_and_count_what_remains() {
+    let client = with_maps(10).await;
+    let first = client.get(&format!("{CONFIG_MAPS}?limit=4")).await.ok();
+    assert_eq!(first["metadata"]["remainingItemCount"], 6);
+    client.config_map("m000a", json!({})).await;
+    client.delete(&format!("{CONFIG_MAPS}/m009"), json!(null)).await.ok();
+    let second = client.get(&format!("{CONFIG_MAPS}?limit=4&continue={}", token(&first))).await.ok();
+    assert_eq!(second["metadata"]["remainingItemCount"], 2);
+    let third = client.get(&format!("{CONFIG_MAPS}?limit=4&continue={}", token(&second))).await.ok();
+    assert_eq!((token(&third), third["metadata"].get("remainingItemCount")), (String::new(), None));
+    let all: Vec<String> = [&first, &second, &third].into_iter().flat_map(names).collect();
+    assert_eq!(all, (0..10).map(|number| format!("m{number:03}")).collect::<Vec<_>>());
+    for page in [&second, &third] {
+        assert_eq!(page["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+    }
+    let selected = client.get(&format!("{CONFIG_MAPS}?limit=4&labelSelector=!x")).await.ok();
+    assert!(selected["metadata"].get("remainingItemCount").is_none() && !token(&selected).is_empty());
+    let whole = client.get(&format!("{CONFIG_MAPS}?limit=500")).await.ok();
+    assert_eq!((names(&whole).len(), token(&whole)), (10, String::new()));
+}
+
+#[tokio::test]
+async fn a_token_whose_revision_is_gone_gives_a_fresh_one() {
+    use windlass_store::{Revision, Store};
+    let client = with_maps(6).await;
+    let first = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.ok();
+    client.config_map("m002a", json!({})).await;
+    client.store.compact(Revision::new(client.revision().await)).await.expect("compaction");
+    let status = client
+        .get(&format!("{CONFIG_MAPS}?limit=2&continue={}", token(&first)))
+        .await
+        .refused(410, "Expired");
+    let fresh = token(&status);
+    assert!(!fresh.is_empty());
+    let rest = client.get(&format!("{CONFIG_MAPS}?continue={fresh}")).await.ok();
+    assert_eq!(names(&rest), ["m002", "m002a", "m003", "m004", "m005"]);
+    let old = revision_of(&first);
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
+    client.get(&exact).await.refused(410, "Expired");
+}
+
+#[tokio::test]
+async fn a_revision_may_be_any_exact_or_not_older() {
+    let client = with_maps(2).await;
+    let old = revision_of(&client.get(CONFIG_MAPS).await.ok());
+    client.config_map("z", json!({})).await;
+    let list = async |query: &str| client.get(&format!("{CONFIG_MAPS}?{query}")).await.ok();
+    assert_eq!(names(&list("resourceVersion=0").await).len(), 3);
+    assert_eq!(names(&list(&format!("resourceVersion={old}")).await).len(), 3);
+    assert_eq!(
+        names(&list(&format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan")).await).len(),
+        3
+    );
+    let exact = list(&format!("resourceVersion={old}&resourceVersionMatch=Exact")).await;
+    assert_eq!((names(&exact).len(), revision_of(&exact)), (2, old));
+    assert_eq!(
+        names(&list(&format!("resourceVersion={old}&limit=10")).await).len(),
+        2,
+        "a limit makes it exact"
+    );
+}
+
+#[tokio::test]
+async fn a_revision_from_the_future_times_out_with_its_cause() {
+    let client = with_maps(1).await;
+    let status = client.get(&format!("{CONFIG_MAPS}?resourceVersion=1000000")).await.refused(504, "Timeout");
+    assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
+}
+
+#[tokio::test]
+async fn all_operators_of_label_selectors_select() {
+    let client = Client::new().await;
+    for (name, labels) in [
+        ("a", json!({"tier": "web", "n": "1"})),
+        ("b", json!({"tier": "db", "n": "5"})),
+        ("c", json!({"n": "word"})),
+        ("d", json!({"tier": ""})),
+    ] {
+        client.post(CONFIG_MAPS, json!({"metadata": {"name": name, "labels": labels}})).await.created();
+    }
+    for (selector, selected) in [
+        ("tier=web", vec!["a"]),
+        ("tier==web", vec!["a"]),
+        ("tier!=web", vec!["b", "c", "d"]),
+        ("tier in (web,db)", vec!["a", "b"]),
+        ("tier notin (web,db)", vec!["c", "d"]),
+        ("tier", vec!["a", "b", "d"]),
+        ("!tier", vec!["c"]),
+        ("tier=", vec!["d"]),
+        ("n>1", vec!["b"]),
+        ("n<2", vec!["a"]),
+        ("tier in (web,db),n>1", vec!["b"]),
+        ("", vec!["a", "b", "c", "d"]),
+    ] {
+        let query: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let list = client.get(&format!("{CONFIG_MAPS}?labelSelector={query}")).await.ok();
+        assert_eq!(names(&list), selected, "{selector}");
+    }
+}
+
+#[tokio::test]
+async fn fields_select_as_each_kind_has_them() {
+    let client = Client::new().await;
+    client
+        .post("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}}))
+        .await
+        .created();
+    for name in ["a", "b"] {
+        client.post(PODS, pod(name)).await.created();
+    }
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+    client.post(&format!("{PODS}/a/binding"), binding).await.created();
+    client.config_map("a", json!({})).await;
+    for (path, selector, selected) in [
+        (PODS, "spec.nodeName=n", vec!["a"]),
+        (PODS, "spec.nodeName=", vec!["b"]),
+        (PODS, "spec.nodeName!=n", vec!["b"]),
+        (PODS, "status.phase=Pending", vec!["a", "b"]),
+        (PODS, "status.phase=Pending,metadata.name=b", vec!["b"]),
+        (PODS, "spec.restartPolicy=Never", vec![]),
+        ("/api/v1/pods", "metadata.namespace=default,metadata.name!=a", vec!["b"]),
+        ("/api/v1/pods", "metadata.namespace=other", vec![]),
+        (CONFIG_MAPS, "metadata.name=a", vec!["a"]),
+        ("/api/v1/namespaces", "status.phase=Active,metadata.name=default", vec!["default"]),
+    ] {
+        let query: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let list = client.get(&format!("{path}?fieldSelector={query}")).await.ok();
+        assert_eq!(names(&list), selected, "{path} {selector}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_says_what_it_is_a_list_of() {
+    let client = with_maps(1).await;
+    let list = client.get(CONFIG_MAPS).await.ok();
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
+    let empty = client.get("/apis/apps/v1/deployments").await.ok();
+    assert_eq!((&empty["kind"], &empty["items"]), (&json!("DeploymentList"), &json!([])));
+}
