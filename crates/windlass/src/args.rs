@@ -1,34 +1,152 @@
 //! The command line. Parsing touches no disk and no socket.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use crate::flags::ServerArgs;
 
 /// A Kubernetes-style control plane in one binary.
 #[derive(Debug, Parser)]
 #[command(
     version,
     about,
-    after_help = "Examples:
-  windlass store stats                        what the store in ./windlass-data holds
-  windlass store snapshot backup.snap         copy it out, while it is in use
-  windlass store restore backup.snap          put the copy back"
+    subcommand_required = true,
+    override_usage = "windlass [COMMAND] [OPTIONS]",
+    after_help = "Without a command, it is up: \"windlass --secure-port 0\" is \"windlass up --secure-port 0\".
+
+Examples:
+  windlass                                    start, with everything in ./windlass-data
+  windlass status                             is it ready?
+  windlass store snapshot backup.snap         copy the data out, while it is in use
+
+Exit codes: 0 done, 1 it failed, 64 the command line or a file named on it is wrong."
 )]
 pub(crate) struct Args {
+    /// Log more, to stderr: -v what is done, -vv how, -vvv everything
+    #[arg(short, long, action = ArgAction::Count, global = true, display_order = 900)]
+    pub(crate) verbose: u8,
+    /// How log lines are written
+    #[arg(long, value_name = "FORMAT", default_value = "text", global = true, display_order = 901)]
+    pub(crate) log_format: LogFormat,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Command,
+}
+
+impl Args {
+    /// Reads a command line, the program's own name first.
+    pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Args::try_parse_from(with_command(line.into_iter().collect()))
+    }
+}
+
+/// Puts `up` where a command is missing: after the flags that stand before any command.
+fn with_command(mut line: Vec<OsString>) -> Vec<OsString> {
+    let mut idx = 1;
+    while let Some(word) = line.get(idx).and_then(|word| word.to_str()) {
+        match word {
+            "-h" | "--help" | "-V" | "--version" => return line,
+            "--log-format" => idx += 2,
+            "--verbose" => idx += 1,
+            _ if word.starts_with("--log-format=") => idx += 1,
+            _ if word.len() > 1
+                && word.strip_prefix('-').is_some_and(|rest| rest.bytes().all(|letter| letter == b'v')) =>
+            {
+                idx += 1
+            }
+            _ if word.starts_with('-') => break,
+            _ => return line,
+        }
+    }
+    line.insert(idx.min(line.len()), "up".into());
+    line
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start everything in one process, until a signal ends it; the default
+    #[command(after_help = "Examples:
+  windlass up                                 on 127.0.0.1:6443, with everything in ./windlass-data
+  windlass up --data-dir /var/lib/windlass --bind-address 0.0.0.0 --tls-san api.example.org
+  windlass up --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379
+
+When it is ready, DIR/admin.kubeconfig works with kubectl, and DIR/endpoints.json says what is where.
+SIGTERM and Ctrl-C let requests finish; a second one ends it at once.")]
+    Up(Box<UpArgs>),
+    /// Start the API server alone
+    #[command(after_help = "Example:
+  windlass apiserver --data-dir ./windlass-data --secure-port 0
+
+It takes the same directory as \"windlass up\", writes the same files and ends the same way.")]
+    Apiserver(Box<ServerArgs>),
+    /// Print the administrator's kubeconfig
+    #[command(after_help = "Examples:
+  windlass kubeconfig > windlass.kubeconfig
+  export KUBECONFIG=$(windlass kubeconfig --path)")]
+    Kubeconfig {
+        #[command(flatten)]
+        data_dir: DataDir,
+        /// Print where the file is instead
+        #[arg(long)]
+        path: bool,
+    },
+    /// Ask whether it is ready, check by check
+    #[command(after_help = "Example:
+  windlass status --data-dir ./windlass-data
+
+Exits with 1 when it is not ready or not there.")]
+    Status(DataDir),
     /// Look at, verify, copy out and put back the embedded store
     #[command(subcommand)]
     Store(StoreCommand),
 }
 
-/// Where the data is.
+/// What `up` takes: the flags of every service it starts.
 #[derive(Debug, clap::Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Services to leave out
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) without: Vec<Service>,
+}
+
+/// What can be left out of `up`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Service {
+    /// Namespace deletion, garbage collection, service accounts
+    Housekeeping,
+    /// All reconcilers
+    Hub,
+    /// The gRPC control plane
+    Opensergo,
+    /// Service grids
+    Grid,
+    /// Sidecar injection
+    Inject,
+    /// The reconcilers that teach
+    Samples,
+    /// Plain REST over the objects
+    Gateway,
+    /// The web console
+    Console,
+}
+
+/// Where the data is.
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DataDir {
     /// The data directory
     #[arg(long, value_name = "DIR", default_value = "./windlass-data", alias = "file-rootpath")]
@@ -89,3 +207,34 @@ that watched before the restore are told to list anew.")]
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_fit_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_missing_command_is_up() {
+        for (given, meant) in [
+            ("windlass", "windlass up"),
+            ("windlass --secure-port 0", "windlass up --secure-port 0"),
+            ("windlass -v --data-dir store", "windlass -v up --data-dir store"),
+            ("windlass -vv --log-format json", "windlass -vv --log-format json up"),
+            ("windlass --log-format=json -v status", "windlass --log-format=json -v status"),
+            ("windlass store stats", "windlass store stats"),
+            ("windlass -v --help", "windlass -v --help"),
+            ("windlass help", "windlass help"),
+            ("windlass frobnicate", "windlass frobnicate"),
+            ("windlass --log-format", "windlass --log-format up"),
+        ] {
+            let line = with_command(given.split(' ').map(OsString::from).collect());
+            assert_eq!(line.join(" ".as_ref()), meant, "{given}");
+        }
+    }
+}

@@ -50,7 +50,7 @@ fn check(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
         .collect();
     writeln!(out, "{}\n", table(&["FILE", "RECORDS", "SIZE", "VERDICT"], &rows))?;
     let stats = whole.map_err(|error| {
-        anyhow::anyhow!("{}\nhint: {}", crate::chain(&error.into()), restore_hint(data_dir))
+        anyhow::anyhow!("{}\nhint: {}", crate::exit::chain(&error.into()), restore_hint(data_dir))
     })?;
     let n_damaged = files.iter().filter(|file| file.damage.is_some()).count();
     if n_damaged > 0 {
@@ -131,7 +131,7 @@ fn restore(data_dir: &DataDir, file: &Path, out: &mut dyn Write) -> anyhow::Resu
         ))
         .into());
     }
-    tools::verify_snapshot(file).map_err(|error| Usage(crate::chain(&error.into())))?;
+    tools::verify_snapshot(file).map_err(|error| Usage(crate::exit::chain(&error.into())))?;
     std::fs::create_dir_all(data_dir.path())
         .with_context(|| format!("cannot create {}", data_dir.path().display()))?;
     progress("restoring", data_dir);
@@ -163,7 +163,7 @@ fn expect_store(data_dir: &DataDir) -> Result<(), Usage> {
 }
 
 /// Says what to do about it.
-fn with_hint(error: OpenError, data_dir: &DataDir) -> anyhow::Error {
+pub(crate) fn with_hint(error: OpenError, data_dir: &DataDir) -> anyhow::Error {
     let hint = match &error {
         OpenError::InUse { .. } => {
             Some("stop that process first; stats and snapshot work while it runs".to_owned())
@@ -179,7 +179,7 @@ fn with_hint(error: OpenError, data_dir: &DataDir) -> anyhow::Error {
     };
     let error = anyhow::Error::new(error);
     match hint {
-        Some(hint) => anyhow::anyhow!("{}\nhint: {hint}", crate::chain(&error)),
+        Some(hint) => anyhow::anyhow!("{}\nhint: {hint}", crate::exit::chain(&error)),
         None => error,
     }
 }

@@ -17,21 +17,27 @@ fn every_command_in_the_documents_works() {
     let mut n_commands = 0;
     for document in documents.iter().filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
         let text = fs::read_to_string(document).expect("text");
-        let commands = commands(&text);
-        n_commands += commands.len();
-        run(&commands, document);
+        for (language, run) in [("console", run_on_a_store as Run), ("console server", run_with_a_server)] {
+            let commands = commands(&text, language);
+            n_commands += commands.len();
+            if !commands.is_empty() {
+                run(&commands, document);
+            }
+        }
     }
     assert!(n_commands > 0, "no document has a command in it");
 }
 
-/// The lines of `console` blocks that begin with a prompt.
-fn commands(text: &str) -> Vec<&str> {
-    let mut in_console = false;
+type Run = fn(&[&str], &Path);
+
+/// The lines of blocks in this language that begin with a prompt.
+fn commands<'a>(text: &'a str, wanted: &str) -> Vec<&'a str> {
+    let mut in_block = false;
     let mut found = vec![];
     for line in text.lines() {
         if let Some(language) = line.trim_start().strip_prefix("```") {
-            in_console = language == "console";
-        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| in_console)
+            in_block = language == wanted;
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| in_block)
             && !RUN_ELSEWHERE.iter().any(|elsewhere| command.starts_with(elsewhere))
         {
             found.push(command);
@@ -40,18 +46,34 @@ fn commands(text: &str) -> Vec<&str> {
     found
 }
 
-fn run(commands: &[&str], document: &Path) {
-    if commands.is_empty() {
+fn run_on_a_store(commands: &[&str], document: &Path) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fill(&open(&directory.path().join("windlass-data")), 25, "value");
+    run(&commands.join("\n"), directory.path(), document);
+}
+
+/// Begins with a server that is ready, and ends it however the commands end.
+const SERVER: &str = "windlass up --secure-port 0 >/dev/null &
+server=$!
+trap 'kill $server; wait $server' EXIT
+until [ -e windlass-data/endpoints.json ]; do kill -0 $server; sleep 0.05; done";
+
+fn run_with_a_server(commands: &[&str], document: &Path) {
+    if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+        eprintln!("not run: the commands of {} need kubectl, which ./test installs", document.display());
         return;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    fill(&open(&directory.path().join("windlass-data")), 25, "value");
+    run(&format!("{SERVER}\n{}", commands.join("\n")), directory.path(), document);
+}
+
+fn run(script: &str, directory: &Path, document: &Path) {
     let binary = Path::new(env!("CARGO_BIN_EXE_windlass"));
     let folder = binary.parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let output = Command::new("bash")
-        .args(["-euxo", "pipefail", "-c", &commands.join("\n")])
-        .current_dir(directory.path())
+        .args(["-euxo", "pipefail", "-c", script])
+        .current_dir(directory)
         .env("PATH", path)
         .output()
         .expect("bash starts");

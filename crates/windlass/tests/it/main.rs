@@ -2,5 +2,7 @@
 
 mod docs;
 mod house;
+mod server;
 mod store_tools;
 mod support;
+mod up;

@@ -1,0 +1,146 @@
+//! The data directory: taken for one process, and written so that no reader ever sees half a file.
+//!
+//! ```text
+//! DIR/admin.kubeconfig   for kubectl; written when ready
+//! DIR/endpoints.json     what is where; there while it is ready, and after a crash until the next start
+//! DIR/pki/               the authority, and the certificates it has signed
+//! DIR/store/             the embedded store
+//! DIR/LOCK               the process that has the directory, for people
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+
+use crate::args::Usage;
+
+const KUBECONFIG: &str = "admin.kubeconfig";
+const ENDPOINTS: &str = "endpoints.json";
+const PKI: &str = "pki";
+const HOLDER: &str = "LOCK";
+
+/// What runs where, by service.
+pub(crate) type Endpoints = BTreeMap<String, String>;
+
+/// Where the administrator's kubeconfig is.
+pub(crate) fn kubeconfig(directory: &Path) -> PathBuf {
+    directory.join(KUBECONFIG)
+}
+
+/// Where certificates and keys are.
+pub(crate) fn pki(directory: &Path) -> PathBuf {
+    directory.join(PKI)
+}
+
+/// Reads what runs where; nothing if nothing has become ready.
+pub(crate) fn endpoints(directory: &Path) -> anyhow::Result<Option<Endpoints>> {
+    let path = directory.join(ENDPOINTS);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let parsed = serde_json::from_slice(&bytes);
+            Ok(Some(parsed.with_context(|| format!("{} is damaged", path.display()))?))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// A data directory that this process has for itself.
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+    /// The lock is on the directory itself, so that no file can be removed from under it.
+    handle: File,
+}
+
+impl DataDirectory {
+    /// Creates the directory if there is none, and takes it.
+    pub(crate) fn take(path: &Path) -> anyhow::Result<Self> {
+        if path.exists() && !path.is_dir() {
+            return Err(Usage(format!("--data-dir {}: expected a directory", path.display())).into());
+        }
+        create_folder(path)?;
+        let handle = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        match handle.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!(
+                "{} is in use by another process{}\nhint: stop that one, or name another directory with --data-dir",
+                path.display(),
+                holder(path)
+            ),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        let directory = DataDirectory { path: path.to_owned(), handle };
+        write_file(&path.join(HOLDER), format!("{}\n", std::process::id()).as_bytes(), 0o600)?;
+        directory.forget_endpoints();
+        Ok(directory)
+    }
+
+    /// The directory as it was named.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the administrator's kubeconfig.
+    pub(crate) fn write_kubeconfig(&self, text: &str) -> anyhow::Result<()> {
+        write_file(&kubeconfig(&self.path), text.as_bytes(), 0o600)
+    }
+
+    /// Says what runs where: whoever waits for this file knows that it is ready.
+    pub(crate) fn write_endpoints(&self, endpoints: &Endpoints) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(endpoints).context("text is always JSON")?;
+        text.push(b'\n');
+        write_file(&self.path.join(ENDPOINTS), &text, 0o600)
+    }
+
+    /// Takes that back.
+    pub(crate) fn forget_endpoints(&self) {
+        let _ = fs::remove_file(self.path.join(ENDPOINTS));
+    }
+}
+
+impl Drop for DataDirectory {
+    fn drop(&mut self) {
+        // Closing the handle would not do: a child that is being started holds a copy of it for a moment.
+        let _ = self.handle.unlock();
+    }
+}
+
+fn holder(path: &Path) -> String {
+    let pid = fs::read_to_string(path.join(HOLDER)).unwrap_or_default();
+    pid.trim().parse::<u32>().map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// Creates a folder for the owner alone, unless it is there.
+pub(crate) fn create_folder(path: &Path) -> anyhow::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot create {}", path.display()))
+}
+
+/// Writes a file in one step: after a crash there is the old one or the new one, whole.
+pub(crate) fn write_file(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    replace(path, bytes, mode).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let beside = folder.join(format!(".{name}.new"));
+    // One that a crash left behind may have another mode.
+    let _ = fs::remove_file(&beside);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    File::open(folder)?.sync_all()
+}

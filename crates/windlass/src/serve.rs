@@ -1,0 +1,310 @@
+//! The API server as a service: bind, certificates, store, serve, drain.
+//!
+//! The socket comes first, so that a port in use is told before a large store is read; connections that come
+//! early wait in the kernel until the server is ready. Start at [`ApiService::start`].
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, anyhow, bail};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use windlass_apiserver::{ApiServer, Config};
+use windlass_store::Store;
+
+use crate::{
+    args::Usage,
+    datadir::{self, DataDirectory},
+    flags::ServeConfig,
+    kubeconfig, pki,
+    pki::Pki,
+    tls::ServerTls,
+    values::{San, first_address},
+};
+
+/// The names that programs in a cluster use for its API server.
+const CLUSTER_NAMES: [&str; 5] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+];
+
+/// How often to see whether a certificate needs renewing, thirty days before it would expire.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// How long requests may take to end once the store has stopped and none of them can succeed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// File descriptors that connections leave to the store and to everything else.
+const RESERVED_DESCRIPTORS: usize = 128;
+
+/// How many file descriptors there are, after asking for as many as may be had.
+fn descriptors() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let had = getrlimit(Resource::Nofile).current;
+    had.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
+}
+
+/// The API server, serving.
+pub(crate) struct ApiService {
+    /// Where it is, for clients on this machine.
+    pub(crate) url: String,
+    store: Arc<dyn Store>,
+    /// How long a drain may take: what a request may, and a little more.
+    patience: Duration,
+    stop_tx: watch::Sender<bool>,
+    serving: JoinHandle<io::Result<()>>,
+    renewing: JoinHandle<()>,
+}
+
+impl ApiService {
+    /// Starts it; when this returns, requests are answered and the kubeconfig works.
+    pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
+        let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, api } = config;
+        let listener = listen(bind).await?;
+        let bound = listener.local_addr().context("a bound socket has an address")?;
+        let url = format!("https://{}", reachable(bound));
+        let advertise = SocketAddr::new(advertise.unwrap_or_else(|| own_address(bound.ip())), bound.port());
+        let names = server_names(bound.ip(), advertise.ip(), tls_san, &api);
+        let credentials = Credentials { directory: directory.clone(), url: url.clone(), names };
+        let pki = credentials.prepare()?;
+        let tls = ServerTls::new(&pki)?;
+        let store = backend.open(&data_dir, retention).await?;
+        let patience = api.request_timeout + LAST_WORDS;
+        let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
+        let server = ApiServer::start(Config { advertise, max_connections, ..api }, store.clone()).await;
+        let server = server.context("the API server did not start")?;
+        let (stop_tx, mut stop_rx) = watch::channel(false);
+        let stopped = async move {
+            // A sender that is gone means the same.
+            let _ = stop_rx.wait_for(|stop| *stop).await;
+        };
+        let serving = tokio::spawn(windlass_apiserver::serve(server, listener, tls.config.clone(), stopped));
+        let renewing = tokio::spawn(credentials.keep_fresh(pki, tls));
+        tracing::info!(%url, %advertise, "the API server is ready");
+        Ok(ApiService { url, store, patience, stop_tx, serving, renewing })
+    }
+
+    /// Waits until it ends of its own accord, which it never should, and says why it did.
+    pub(crate) async fn failed(&mut self) -> anyhow::Error {
+        tokio::select! {
+            reason = self.store.stopped() => {
+                self.stop_tx.send_replace(true);
+                let _ = tokio::time::timeout(LAST_WORDS, &mut self.serving).await;
+                self.serving.abort();
+                anyhow!("the store has stopped: {reason}")
+            }
+            served = &mut self.serving => match served {
+                Ok(Ok(())) => anyhow!("the API server has stopped"),
+                Ok(Err(error)) => anyhow::Error::new(error).context("the API server has stopped"),
+                Err(error) => anyhow::Error::new(error).context("the API server has stopped"),
+            },
+        }
+    }
+
+    /// Takes no new connections, lets requests finish and watches end, then closes the store.
+    pub(crate) async fn drain(self) -> anyhow::Result<()> {
+        let ApiService { store, patience, stop_tx, mut serving, renewing, .. } = self;
+        renewing.abort();
+        stop_tx.send_replace(true);
+        let served = tokio::time::timeout(patience, &mut serving).await;
+        // Asked before closing it, which stops it too.
+        let failure = tokio::select! {
+            biased;
+            reason = store.stopped() => Some(reason),
+            () = std::future::ready(()) => None,
+        };
+        store.close().await;
+        if let Some(reason) = failure {
+            bail!("the store has stopped: {reason}");
+        }
+        match served {
+            Ok(served) => served.context("the API server")?.context("the API server"),
+            Err(_) => {
+                tracing::warn!(seconds = patience.as_secs(), "cut off what was still under way");
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes the store of a server that has ended already.
+    pub(crate) async fn close(self) {
+        self.renewing.abort();
+        self.store.close().await;
+    }
+}
+
+async fn listen(bind: SocketAddr) -> anyhow::Result<TcpListener> {
+    let error = match TcpListener::bind(bind).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "choose another port with --secure-port, or a free one with --secure-port 0"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need rights; choose one above with --secure-port"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            let text = format!("--bind-address {}: expected an address of this machine", bind.ip());
+            return Err(Usage(text).into());
+        }
+        _ => "choose another address with --bind-address, or another port with --secure-port",
+    };
+    Err(anyhow!("cannot listen on {bind}: {}\nhint: {hint}", plain(&error)))
+}
+
+/// What the system said, without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string().to_lowercase();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Where clients on this machine reach a server bound to `bound`.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    match bound.ip().is_unspecified() {
+        true => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), bound.port()),
+        false => bound,
+    }
+}
+
+/// The address of this machine that others see, for a server bound to `bound`.
+fn own_address(bound: IpAddr) -> IpAddr {
+    if !bound.is_unspecified() {
+        return bound;
+    }
+    // Connecting a datagram socket sends nothing; it only asks the routing table, here about an address that
+    // stands in documents.
+    let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).and_then(|()| socket.local_addr())
+    });
+    routed.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
+}
+
+/// Everything that clients may call the server.
+fn server_names(bound: IpAddr, advertise: IpAddr, more: Vec<San>, api: &Config) -> BTreeSet<San> {
+    let hostname = rustix::system::uname().nodename().to_string_lossy().parse().ok();
+    let addresses = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), bound, advertise];
+    let services = api.service_cidrs.iter().map(first_address);
+    let names = CLUSTER_NAMES.iter().map(|name| San::Dns((*name).to_owned()));
+    let addresses =
+        addresses.into_iter().chain(services).filter(|address| !address.is_unspecified()).map(San::Ip);
+    names.chain(addresses).chain(hostname).chain(more).collect()
+}
+
+/// What is needed to make certificates and the kubeconfig, and to make them again.
+struct Credentials {
+    directory: Arc<DataDirectory>,
+    url: String,
+    names: BTreeSet<San>,
+}
+
+impl Credentials {
+    fn prepare(&self) -> anyhow::Result<Pki> {
+        let pki = pki::prepare(&datadir::pki(self.directory.path()), &self.names, SystemTime::now())?;
+        self.directory.write_kubeconfig(&kubeconfig::render(&self.url, &pki))?;
+        Ok(pki)
+    }
+
+    /// Renews certificates as long as the server runs.
+    async fn keep_fresh(self, mut pki: Pki, tls: ServerTls) {
+        loop {
+            tokio::time::sleep(RENEWAL_INTERVAL).await;
+            let renewed = self.prepare().and_then(|fresh| {
+                if fresh.server != pki.server {
+                    tls.replace(&fresh.server)?;
+                }
+                pki = fresh;
+                Ok(())
+            });
+            if let Err(error) = renewed {
+                tracing::error!(error = crate::exit::chain(&error), "cannot renew certificates");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::Memory;
+
+    use super::*;
+
+    /// A server that ends when it is told to, over a store of its own.
+    fn service(store: Arc<dyn Store>) -> ApiService {
+        let (stop_tx, mut stop_rx) = watch::channel(false);
+        let serving =
+            async move { stop_rx.wait_for(|stop| *stop).await.map(|_| ()).map_err(io::Error::other) };
+        ApiService {
+            url: String::new(),
+            store,
+            patience: LAST_WORDS,
+            stop_tx,
+            serving: tokio::spawn(serving),
+            renewing: tokio::spawn(std::future::pending()),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_stops_is_a_failure_with_its_reason() {
+        let store = Arc::new(Memory::new().expect("a thread"));
+        store.close().await;
+        let reason = store.stopped().await;
+        let failure = service(store.clone()).failed().await.to_string();
+        assert!(failure.contains("the store has stopped") && failure.contains(&*reason), "{failure}");
+        let failure = service(store).drain().await.expect_err("it had stopped before").to_string();
+        assert!(failure.contains("the store has stopped"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn draining_closes_the_store_and_is_no_failure() {
+        let store = Arc::new(Memory::new().expect("a thread"));
+        service(store.clone()).drain().await.expect("nothing went wrong");
+        store.stopped().await;
+    }
+
+    #[test]
+    fn a_server_on_every_address_is_reached_on_loopback() {
+        for (bound, url) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "127.0.0.1:1"),
+            ("[::1]:1", "[::1]:1"),
+            ("10.0.0.1:1", "10.0.0.1:1"),
+        ] {
+            assert_eq!(reachable(bound.parse().expect(bound)).to_string(), url);
+        }
+    }
+
+    #[test]
+    fn the_certificate_is_for_every_name_in_use() {
+        let more = vec!["api.example.org".parse().expect("a name")];
+        let api =
+            Config { service_cidrs: vec!["10.96.0.0/12".parse().expect("a network")], ..Config::default() };
+        let names = server_names(Ipv4Addr::UNSPECIFIED.into(), IpAddr::from([192, 168, 0, 7]), more, &api);
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        for expected in [
+            "localhost",
+            "127.0.0.1",
+            "::1",
+            "192.168.0.7",
+            "10.96.0.1",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "api.example.org",
+        ] {
+            assert!(names.iter().any(|name| name == expected), "{expected} is not among {names:?}");
+        }
+        assert!(!names.iter().any(|name| name == "0.0.0.0"));
+    }
+}

@@ -1,0 +1,110 @@
+//! `windlass status`: asks a running server whether it is ready, as the administrator.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow, bail};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls_pki_types::ServerName;
+
+use crate::{
+    args::DataDir,
+    datadir, pki,
+    table::table,
+    tls::{certificates, private_key, provider, roots},
+};
+
+/// A server that has not answered by then is not ready.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More than any list of checks needs.
+const MAX_ANSWER_BYTES: u64 = 1 << 20;
+
+/// Prints what every check says; an error if any fails.
+pub(crate) fn run(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
+    let directory = data_dir.path();
+    let Some(endpoints) = datadir::endpoints(directory)? else {
+        bail!(
+            "nothing is ready in {}\nhint: start it with: windlass up --data-dir {}",
+            directory.display(),
+            directory.display()
+        );
+    };
+    let rows: Vec<_> = endpoints.iter().map(|(service, url)| vec![service.clone(), url.clone()]).collect();
+    writeln!(out, "{}\n", table(&["SERVICE", "ADDRESS"], &rows))?;
+    let url = endpoints.get("apiserver").context("endpoints.json does not name an API server")?;
+    let Answer { code, body } =
+        ask(url, "/readyz?verbose", directory).with_context(|| format!("no answer from {url}"))?;
+    let rows = checks(&body);
+    if !rows.is_empty() {
+        writeln!(out, "{}\n", table(&["CHECK", "STATE"], &rows))?;
+    }
+    if code != 200 {
+        out.flush()?;
+        bail!("not ready: {url}/readyz answered {code}");
+    }
+    Ok(writeln!(out, "ready")?)
+}
+
+/// The lines `[+]name ok` and `[-]name failed: why`, as rows.
+fn checks(body: &str) -> Vec<Vec<String>> {
+    let rows = body.lines().filter_map(|line| {
+        let rest = line.strip_prefix("[+]").or_else(|| line.strip_prefix("[-]"))?;
+        let (name, state) = rest.split_once(' ').unwrap_or((rest, ""));
+        Some(vec![name.to_owned(), state.to_owned()])
+    });
+    rows.collect()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    code: u16,
+    body: String,
+}
+
+/// One request. HTTP/1.0 keeps it simple: the answer ends where the connection does, and is never chunked.
+fn ask(url: &str, path: &str, directory: &Path) -> anyhow::Result<Answer> {
+    let address: SocketAddr =
+        url.strip_prefix("https://").unwrap_or(url).parse().context("not an address")?;
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let (ca, admin) = pki::read_admin(&datadir::pki(directory))?;
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots(&ca)?)
+        .with_client_auth_cert(certificates(&admin.cert)?, private_key(&admin.key)?)?;
+    let name = ServerName::IpAddress(address.ip().into());
+    let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name)?, socket);
+    write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\naccept: */*\r\nuser-agent: windlass\r\n\r\n")?;
+    let mut bytes = vec![];
+    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes)?;
+    read_answer(&String::from_utf8_lossy(&bytes)).ok_or_else(|| anyhow!("it does not speak HTTP"))
+}
+
+fn read_answer(text: &str) -> Option<Answer> {
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let code = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
+    Some(Answer { code, body: body.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_and_checks_are_read() {
+        let answer = read_answer(
+            "HTTP/1.0 500 Internal Server Error\r\na: b\r\n\r\n[+]ping ok\n[-]store failed: full\nreadyz check failed",
+        );
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.code, 500);
+        assert_eq!(checks(&answer.body), [["ping", "ok"], ["store", "failed: full"]]);
+        assert_eq!(read_answer("SSH-2.0"), None);
+    }
+}
