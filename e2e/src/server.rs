@@ -1,0 +1,138 @@
+//! A server of a test's own: `windlass up` in a directory that goes away with it.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::{
+    binary,
+    kubectl::{Kubectl, yaml},
+    process::Running,
+};
+
+/// A running server. When dropped it is told to end, and must do so with exit code 0.
+#[derive(Debug)]
+pub struct Server {
+    directory: TempDir,
+    flags: Vec<String>,
+    address: String,
+    running: Option<Running>,
+}
+
+impl Server {
+    /// Starts `windlass up` on a free port and waits until it says that it is ready.
+    #[must_use]
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more flags.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with(flags: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let mut server = Self { directory, flags, address: "127.0.0.1:0".to_owned(), running: None };
+        server.spawn();
+        server
+    }
+
+    /// Ends it and starts it again on the same data and the same port.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.stop();
+        self.spawn();
+    }
+
+    /// Kills it without a warning and starts it again on the same data and the same port.
+    #[track_caller]
+    pub fn crash(&mut self) {
+        drop(self.running.take().expect("it runs"));
+        self.spawn();
+    }
+
+    /// Ends it as an operator does, which must succeed.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        let mut running = self.running.take().expect("it runs");
+        running.signal(Signal::TERM);
+        let status = running.end();
+        assert_eq!(status.code(), Some(0), "the server ended with {status}; {}", self.log());
+    }
+
+    /// Where it listens, for instance `127.0.0.1:6443`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("data/admin.kubeconfig")
+    }
+
+    /// The directory that clients run in.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes a file into that directory. What is named `.yaml` is marked as such, so that it may begin with a brace.
+    pub fn write(&self, name: &str, text: &str) {
+        let text = if name.ends_with(".yaml") { yaml(text) } else { text.to_owned() };
+        fs::write(self.directory.path().join(name), text).expect("the directory is ours");
+    }
+
+    /// kubectl as the administrator. Words are separated by blanks and may be in single quotes.
+    pub fn kubectl(&self, line: &str) -> Kubectl {
+        Kubectl::new(self, line)
+    }
+
+    #[track_caller]
+    fn spawn(&mut self) {
+        let (_, port) = self.address.rsplit_once(':').expect("an address has a port");
+        let log =
+            File::options().create(true).append(true).open(self.log_path()).expect("the directory is ours");
+        let mut command = Command::new(binary::windlass());
+        command.args(["up", "--data-dir", "data", "--secure-port", port]).args(&self.flags);
+        command.current_dir(self.directory.path()).stderr(log);
+        let mut running = Running::spawn(&mut command, "the binary under test");
+        running.line_with("Ctrl-C");
+        let endpoints = self.directory.path().join("data/endpoints.json");
+        let endpoints = fs::read_to_string(endpoints).expect("a ready server has said what is where");
+        let endpoints: serde_json::Value = serde_json::from_str(&endpoints).expect("JSON");
+        let url = endpoints["apiserver"].as_str().expect("the API server is among them");
+        self.address = url.strip_prefix("https://").expect("TLS").to_owned();
+        self.running = Some(running);
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("server.log")
+    }
+
+    /// The end of what it logged.
+    fn log(&self) -> String {
+        let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(40)..];
+        format!("the end of its log:\n{}", last.join("\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the server at {}; {}", self.address, self.log());
+        } else if self.running.is_some() {
+            self.stop();
+        }
+    }
+}

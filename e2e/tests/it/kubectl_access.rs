@@ -1,0 +1,52 @@
+//! Who one is and what one may: `kubectl auth` and `kubectl certificate`.
+
+use windlass_e2e::Server;
+
+use crate::objects::{contains, create, rows};
+
+#[test]
+fn whoami_names_the_administrator() {
+    let server = Server::start();
+    let me = server.kubectl("auth whoami -o json").ok();
+    let me: serde_json::Value = serde_json::from_str(&me).expect("JSON");
+    let groups = me["status"]["userInfo"]["groups"].as_array().expect("groups");
+    for group in ["system:masters", "system:authenticated"] {
+        assert!(groups.iter().any(|own| own == group), "{me}");
+    }
+}
+
+#[test]
+fn the_administrator_may_do_everything() {
+    let server = Server::start();
+    assert_eq!(server.kubectl("auth can-i create pods").ok(), "yes\n");
+    assert_eq!(server.kubectl("auth can-i '*' '*' -A").ok(), "yes\n");
+    contains(&server.kubectl("auth can-i --list").ok(), &["Resources", "*.*", "[*]"]);
+}
+
+#[test]
+fn a_signing_request_is_approved_and_denied() {
+    let server = Server::start();
+    for name in ["good", "bad"] {
+        create(&server, &request(name));
+    }
+    contains(&server.kubectl("get csr good").ok(), &["Pending", "example.com/signer"]);
+    contains(&server.kubectl("certificate approve good").ok(), &["good approved"]);
+    contains(&server.kubectl("certificate deny bad").ok(), &["bad denied"]);
+    let table = server.kubectl("get csr").ok();
+    let conditions: Vec<_> = rows(&table).iter().map(|row| (row[0], row[row.len() - 1])).collect();
+    assert_eq!(conditions, [("bad", "Denied"), ("good", "Approved")]);
+}
+
+/// A request for a certificate, made with `openssl req -new -newkey ed25519 -nodes -subj /CN=ann | base64 -w0`.
+fn request(name: &str) -> String {
+    format!(
+        "{{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {{name: {name}}},
+          spec: {{signerName: example.com/signer, usages: [client auth], request: {REQUEST}}}}}"
+    )
+}
+
+const REQUEST: &str = "\
+    LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHTk1FRUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFlXNXVNQ293QlFZ\
+    REsyVndBeUVBczQ5bDkvWXVHK0pBNnpmcQp0aWExVXFBcVNnQ2RzYmQ5SVNyK3cybHlBamlnQURBRkJnTXJaWEFEUVFDVi9HS0lx\
+    ekR6WUN6UUFMVTF1OFA0CkwwMEFsb2t0RWQ1RzJiUmxWUnVJa3l3QklCeFRkZVBHTHhPbksrZGV5NTJpbzF4K0ZGTkdHSkdhTXgw\
+    YzNrWUoKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
