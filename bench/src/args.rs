@@ -12,7 +12,9 @@ use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
     after_help = "Examples:
   windlass-bench store                             everything, some minutes
   windlass-bench store --quick                     smaller, under a minute
-  windlass-bench store --only writes --etcd none   one part of it"
+  windlass-bench store --only writes --etcd none   one part of it
+  windlass-bench apiserver                         the API server, some minutes
+  windlass-bench apiserver --kubeconfig FILE       the same load on any other API server"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -24,6 +26,11 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Measure the store
     Store(StoreArgs),
+    /// Measure the API server
+    Apiserver(ApiArgs),
+    /// Answer with the files of a folder; run by `apiserver` in a process of its own
+    #[command(hide = true)]
+    Bare(BareArgs),
     /// Open a store and say what it takes; run by `store` in a process of its own
     #[command(hide = true)]
     Hold(HoldArgs),
@@ -65,6 +72,50 @@ pub(crate) enum Part {
     Memory,
     Watchers,
     Space,
+}
+
+/// How to measure the API server.
+#[derive(Debug, Flags)]
+pub(crate) struct ApiArgs {
+    /// Measure less and for a shorter time
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure next to nothing: for tests of the benchmark itself
+    #[arg(long, hide = true)]
+    pub(crate) tiny: bool,
+    /// Where to write; everything goes into a new folder in it, which is removed at the end
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) directory: PathBuf,
+    /// The server to start [default: the windlass beside this program]
+    #[arg(long, value_name = "PATH", conflicts_with = "kubeconfig")]
+    pub(crate) server: Option<PathBuf>,
+    /// Measure the server that this file leads to; how it starts and what it occupies is left out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Also write the results to this file, as markdown, in place of those of an earlier run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Measure only this part; may be given several times
+    #[arg(long, value_name = "PART", value_enum)]
+    pub(crate) only: Vec<ApiPart>,
+}
+
+/// What of the API server can be measured by itself, in the order in which it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApiPart {
+    Creates,
+    Reads,
+    Updates,
+    Watch,
+    Start,
+}
+
+/// Answers to be given.
+#[derive(Debug, Flags)]
+pub(crate) struct BareArgs {
+    /// The folder with a file for each answer
+    #[arg(long)]
+    pub(crate) directory: PathBuf,
 }
 
 /// A store to be held in memory.

@@ -2,8 +2,10 @@
 //!
 //! A disk drifts by a factor of two from one minute to the next and machines differ by more, so no number here
 //! is judged by itself: each is divided by what the bare disk, the bare map or another store does in the same
-//! minute, and goals are set on the quotient. Nothing here is part of what ships. Start at `store/mod.rs`.
+//! minute, and goals are set on the quotient. Nothing here is part of what ships. Start at `store/mod.rs`
+//! and `apiserver/mod.rs`.
 
+mod apiserver;
 mod args;
 mod machine;
 mod process;
@@ -11,8 +13,9 @@ mod report;
 mod stats;
 mod store;
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
+use anyhow::Context;
 use clap::Parser;
 
 use crate::args::{Args, Command};
@@ -46,8 +49,23 @@ fn run(command: Command) -> anyhow::Result<()> {
                 outcome = store::run(&args) => outcome,
                 _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
             },
+            Command::Apiserver(args) => tokio::select! {
+                outcome = apiserver::run(&args) => outcome,
+                _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            },
+            Command::Bare(args) => apiserver::bare(&args).await,
             Command::Hold(args) => store::hold(&args).await,
             Command::Churn(args) => store::churn(&args).await,
         }
     })
+}
+
+/// Says what is being done, to whoever waits.
+fn say(progress: &str) {
+    eprintln!("{progress}");
+}
+
+/// Prints results. Whoever has stopped reading them does not want the rest measured.
+fn print(results: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{results}").context("printing the results")
 }

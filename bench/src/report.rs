@@ -1,6 +1,8 @@
 //! What was found: a table for each part, and at the end every goal with its verdict. As text and as markdown.
 
-use std::fmt::Write;
+use std::{fmt::Write, fs, io::ErrorKind, path::Path};
+
+use anyhow::Context;
 
 use crate::machine::Machine;
 
@@ -125,11 +127,13 @@ pub(crate) struct Section {
     /// What one must know to read the tables.
     pub(crate) notes: Vec<String>,
     pub(crate) outcomes: Vec<Outcome>,
+    /// What, ours, and what someone reports of kube-apiserver: for the documentation only.
+    pub(crate) reported: Vec<[String; 3]>,
 }
 
 impl Section {
     pub(crate) fn new(title: &'static str) -> Self {
-        Section { title, tables: vec![], notes: vec![], outcomes: vec![] }
+        Section { title, tables: vec![], notes: vec![], outcomes: vec![], reported: vec![] }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -142,7 +146,7 @@ impl Section {
     }
 
     fn markdown(&self) -> String {
-        let mut text = format!("## {}\n\n", self.title);
+        let mut text = format!("### {}\n\n", self.title);
         for note in &self.notes {
             let _ = writeln!(text, "{note}");
         }
@@ -184,10 +188,44 @@ pub(crate) fn summary(sections: &[Section]) -> String {
 }
 
 /// Everything, for the documentation.
-pub(crate) fn markdown(machine: &Machine, sections: &[Section]) -> String {
-    let parts: Vec<String> = sections.iter().map(Section::markdown).collect();
+pub(crate) fn markdown(title: &str, machine: &Machine, sections: &[Section]) -> String {
+    let mut parts: Vec<String> = sections.iter().map(Section::markdown).collect();
+    parts.extend(orientation(sections));
     let goals = goals(sections).markdown();
-    format!("# Benchmarks\n\n{}\n## Goals\n\n{goals}\n{}", machine.markdown(), parts.join("\n"))
+    format!("## {title}\n\n{}\n### Goals\n\n{goals}\n{}", machine.markdown(), parts.join("\n"))
+}
+
+/// What is reported of others, beside ours. They were not measured here, so nothing is judged by it.
+fn orientation(sections: &[Section]) -> Option<String> {
+    let mut table = Table::new(&["what", "ours", "kube-apiserver 1.37 + etcd 3.7 (reported)"]);
+    let rows: Vec<_> = sections.iter().flat_map(|section| section.reported.clone()).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    rows.into_iter().for_each(|row| table.row(row));
+    let note = "The last column was not measured in this run: it is what is reported for a quiet machine of two \
+                cores with the load beside it.";
+    Some(format!("### For orientation\n\n{note}\n\n{}", table.markdown()))
+}
+
+/// Writes `text` to `file` in place of what the benchmark of this name wrote before, and leaves the rest alone.
+pub(crate) fn write(file: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let before = match fs::read_to_string(file) {
+        Ok(before) => before,
+        Err(error) if error.kind() == ErrorKind::NotFound => "# Benchmarks\n".to_owned(),
+        Err(error) => return Err(error).with_context(|| format!("reading {}", file.display())),
+    };
+    fs::write(file, replaced(&before, name, text)).with_context(|| format!("writing {}", file.display()))
+}
+
+fn replaced(before: &str, name: &str, text: &str) -> String {
+    let [begin, end] = ["begin", "end"].map(|edge| format!("<!-- windlass-bench {name}: {edge} -->\n"));
+    let text = format!("{begin}{text}{end}");
+    let found = before.split_once(&begin).and_then(|(head, rest)| Some((head, rest.split_once(&end)?.1)));
+    match found {
+        Some((head, tail)) => format!("{head}{text}{tail}"),
+        None => format!("{before}\n{text}"),
+    }
 }
 
 #[cfg(test)]
@@ -221,5 +259,14 @@ mod tests {
         table.row(["1".into(), "68".into()]);
         assert_eq!(table.text(), "  writers  µs\n  1        68\n");
         assert_eq!(table.markdown(), "| writers | µs |\n|---|--:|\n| 1 | 68 |\n");
+    }
+
+    #[test]
+    fn results_take_the_place_of_earlier_ones_and_of_nothing_else() {
+        let one = replaced("# Benchmarks\n", "store", "first\n");
+        let two = replaced(&one, "apiserver", "other\n") + "\nBy hand.\n";
+        let three = replaced(&two, "store", "second\n");
+        assert_eq!(three, two.replace("first", "second"));
+        assert!(three.contains("other\n") && three.ends_with("By hand.\n"), "{three}");
     }
 }

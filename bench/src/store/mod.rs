@@ -16,7 +16,6 @@ mod writes;
 
 use std::{
     fs,
-    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -29,7 +28,9 @@ pub(crate) use self::{memory::hold, start::churn};
 use crate::{
     args::{Part, StoreArgs},
     machine::Machine,
+    print,
     report::{self, Section},
+    say,
 };
 
 /// No part takes longer, unless something hangs.
@@ -64,8 +65,7 @@ pub(crate) async fn run(args: &StoreArgs) -> anyhow::Result<()> {
     }
     print(&report::summary(&sections))?;
     if let Some(file) = markdown {
-        fs::write(file, report::markdown(&machine, &sections))
-            .with_context(|| format!("writing {}", file.display()))?;
+        report::write(file, "store", &report::markdown("The store", &machine, &sections))?;
     }
     Ok(())
 }
@@ -105,16 +105,6 @@ impl Bench {
         fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok(folder)
     }
-}
-
-/// Says what is being done, to whoever waits.
-fn say(progress: &str) {
-    eprintln!("{progress}");
-}
-
-/// Prints results. Whoever has stopped reading them does not want the rest measured.
-fn print(results: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stdout(), "{results}").context("printing the results")
 }
 
 /// Bytes of all files in `folder`, as far as they are still there.
