@@ -3,7 +3,7 @@
 //! A plugin sees one [`Request`], reads other objects from its consistent [`View`], and may add writes to
 //! other keys that are committed together with the request, or not at all ([`Effects`]).
 //!
-//! The plugins are stateless: what they know is their configuration and the view. [`chain`] puts them in order.
+//! The plugins are stateless: what they know is their configuration and the view. `chain` puts them in order.
 
 mod certificates;
 mod ingress;
