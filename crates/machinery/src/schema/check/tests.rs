@@ -1,3 +1,5 @@
+//! What fits, what does not, and how that is told.
+
 use serde_json::{Value, json};
 
 use super::*;
