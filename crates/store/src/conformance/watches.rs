@@ -211,7 +211,11 @@ pub(super) async fn a_watch_begun_among_writers_misses_nothing(store: Arc<dyn St
     let writer = {
         let (store, done) = (store.clone(), done.clone());
         tokio::spawn(async move {
-            while !done.load(Ordering::SeqCst) {
+            // Not so much that the beginning leaves the window.
+            for _ in 0..8_000 {
+                if done.load(Ordering::SeqCst) {
+                    break;
+                }
                 commit(&*store, mixed()).await;
                 tokio::task::yield_now().await;
             }
