@@ -55,6 +55,9 @@ const STALLED_AT_STOP: Duration = Duration::from_secs(2);
 /// How often stalled clients are looked for, and the same once the server stops.
 const LOOK: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(250));
 
+/// Bytes of an answer that are handed over at once.
+const SMALL: u64 = 64 * 1024;
+
 /// How long a peer may be silent before it is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(180);
 
@@ -236,7 +239,8 @@ impl Activity {
 
     fn track(&self, body: super::Body, busy: Busy) -> Tracked {
         let handed = Arc::new(Handed::default());
-        if !body.is_end_stream() {
+        // What fits into the buffers on the way is never left lying.
+        if body.size_hint().exact().is_none_or(|n_bytes| n_bytes > SMALL) {
             self.bodies.lock().push(Arc::downgrade(&handed));
         }
         Tracked { body, handed, _busy: busy }
