@@ -157,7 +157,7 @@ impl Listing {
         {
             page.push(entry);
         }
-        let more = page.len() == limit && self.next_is_there();
+        let more = page.len() == limit && self.next().is_some();
         if let Some(last) = page.last().filter(|_| more) {
             let prefix = self.resource.prefix.len();
             let after = String::from_utf8_lossy(last.key.get(prefix..).unwrap_or_default()).into_owned();
@@ -173,10 +173,6 @@ impl Listing {
         self.source = Source::Page(page.into_iter());
     }
 
-    fn next_is_there(&mut self) -> bool {
-        self.next().is_some()
-    }
-
     /// Appends objects until a chunk is full; false when there are no more.
     pub(crate) fn fill(&mut self, rendering: &Rendering, first: &mut bool, out: &mut Vec<u8>) -> bool {
         for entry in self.by_ref() {
@@ -189,11 +185,6 @@ impl Listing {
             }
         }
         false
-    }
-
-    /// Gives the remaining objects, one by one.
-    pub(crate) fn entries(self) -> impl Iterator<Item = Arc<Entry>> + Send {
-        self
     }
 }
 

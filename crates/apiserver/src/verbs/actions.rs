@@ -80,7 +80,7 @@ async fn bind_pod(
         (object::uid(binding).to_owned(), object::metadata(binding).get("annotations").cloned());
     let change = |pod: &Object| place(pods, pod, name, node, &uid, annotations.as_ref());
     let manager = manager(call)?;
-    let mut author = author(call, target, &manager, "v1")?;
+    let mut author = author(call, &manager, "v1")?;
     let part = crate::resources::Part {
         name: "binding",
         writes: &["spec.nodeName", "status.conditions"],
@@ -167,7 +167,7 @@ pub(crate) async fn evict(
     let dry_run = dry_run || super::dry_run(call)?;
     spend_budget(server, target, name, dry_run).await?;
     let manager = manager(call)?;
-    let mut author = author(call, target, &manager, "v1")?;
+    let mut author = author(call, &manager, "v1")?;
     author.dry_run = dry_run;
     server.registry.delete(&target.resource, &target.namespace, name, &options, &mut author).await?;
     let done =

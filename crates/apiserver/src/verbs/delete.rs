@@ -33,7 +33,7 @@ pub(crate) async fn delete(
     let name = target.name.as_deref().unwrap_or_default();
     let (options, dry_run) = options(call, body)?;
     let (manager, api_version) = (manager(call)?, target.resource.api_version(&target.version));
-    let mut author = author(call, target, &manager, &api_version)?;
+    let mut author = author(call, &manager, &api_version)?;
     author.dry_run |= dry_run;
     let done =
         server.registry.delete(&target.resource, &target.namespace, name, &options, &mut author).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn delete_collection(
     let resource = Arc::clone(&target.resource);
     let user = Arc::clone(&call.user);
     let (options, manager, api_version) = (&options, &manager, &api_version);
-    let deletions = stream::iter(listing.entries()).map(|entry| {
+    let deletions = stream::iter(listing).map(|entry| {
         let (resource, user) = (Arc::clone(&resource), Arc::clone(&user));
         async move {
             let (namespace, name) = split_key(&resource, &entry.key);

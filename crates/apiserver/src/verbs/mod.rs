@@ -297,13 +297,7 @@ pub(crate) fn rendering(call: &Call, target: &Target) -> Outcome<Rendering> {
 }
 
 /// The author of a write, for the registry.
-pub(crate) fn author<'a>(
-    call: &'a Call,
-    target: &Target,
-    manager: &'a str,
-    api_version: &'a str,
-) -> Outcome<Author<'a>> {
-    let _ = target;
+pub(crate) fn author<'a>(call: &'a Call, manager: &'a str, api_version: &'a str) -> Outcome<Author<'a>> {
     Ok(Author {
         user: &call.user,
         manager,

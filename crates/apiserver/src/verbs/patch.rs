@@ -130,7 +130,7 @@ pub(crate) async fn patch(
         *findings.lock() = found;
         Ok(new)
     };
-    let mut author = author(call, target, &manager, &api_version)?;
+    let mut author = author(call, &manager, &api_version)?;
     let done = server.registry.update(resource, &target.namespace, name, part, &change, &mut author).await?;
     let mut warnings = author.warnings;
     if validation == FieldValidation::Warn {

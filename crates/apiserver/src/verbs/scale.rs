@@ -56,7 +56,7 @@ pub(crate) async fn answer(
         apply(name, current, &given, &scale)
     };
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
-    let mut author = author(call, target, &manager, &api_version)?;
+    let mut author = author(call, &manager, &api_version)?;
     author.through = "scale";
     let done = server.registry.update(resource, &target.namespace, name, None, &change, &mut author).await?;
     let warnings = author.warnings;

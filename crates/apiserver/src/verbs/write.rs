@@ -36,7 +36,7 @@ pub(crate) async fn create(
         errors.at("metadata", |errors| errors.required("name", "name or generateName is required"));
         return Err(Status::invalid(&resource.group, &resource.kind, "", &errors));
     }
-    let mut author = author(call, target, &manager, &api_version)?;
+    let mut author = author(call, &manager, &api_version)?;
     let done = server.registry.create(resource, &target.namespace, new, &mut author).await?;
     let warnings = author.warnings;
     written(call, target, &done, warnings)
@@ -56,7 +56,7 @@ pub(crate) async fn update(
     check_name(target, &new)?;
     settle_namespace(target, &mut new)?;
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
-    let mut author = author(call, target, &manager, &api_version)?;
+    let mut author = author(call, &manager, &api_version)?;
     let unversioned = matches!(str_at(&new, &["metadata", "resourceVersion"]), None | Some("" | "0"));
     let updated = match unversioned && !resource.strategy.unconditional_update {
         true => Err(needs_revision(resource, name)),
