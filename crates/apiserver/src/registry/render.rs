@@ -111,8 +111,16 @@ impl Rendering {
     }
 
     fn object(&self, value: &Bytes, revision: u64, out: &mut Vec<u8>) {
-        let value = to_version(&self.resource, value, &self.api_version);
-        if let Some(stored) = Stored::new(&value) {
+        let converted;
+        let shown = match self.resource.stored_as == self.api_version {
+            // Not even the count of those who hold it is touched: in a list it is in nobody's cache.
+            true => value,
+            false => {
+                converted = to_version(&self.resource, value, &self.api_version);
+                &converted
+            }
+        };
+        if let Some(stored) = Stored::new(shown) {
             stored.write(revision, out);
         }
     }

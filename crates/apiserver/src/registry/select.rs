@@ -67,7 +67,11 @@ impl Selection {
         if self.is_everything() {
             return true;
         }
-        let (namespace, name) = split_key(resource, key);
+        // The key is looked at only where it matters: in a list it is in nobody's cache.
+        let (namespace, name) = match self.name.is_some() || !self.fields.is_empty() {
+            true => split_key(resource, key),
+            false => (&[][..], &[][..]),
+        };
         if self.name.as_deref().is_some_and(|wanted| wanted.as_bytes() != name) {
             return false;
         }
