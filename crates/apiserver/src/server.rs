@@ -119,41 +119,42 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let begun = Instant::now();
+        let (head, body) = request.into_parts();
+        let mut call = Call::of(head);
+        let (mut response, labels) = self.answer(&mut call, body).await;
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
-        let audit_id = uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).to_string();
-        let method = request.method().clone();
-        let path = request.uri().path().to_owned();
-        let (mut response, labels) = self.answer(request).await;
+        let mut buffer = uuid::Uuid::encode_buffer();
+        let audit_id: &str =
+            uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).hyphenated().encode_lower(&mut buffer);
         let headers = response.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-        if let Ok(value) = HeaderValue::from_str(&audit_id) {
+        if let Ok(value) = HeaderValue::from_str(audit_id) {
             headers.insert("audit-id", value);
         }
-        let status = response.status();
-        self.metrics.request(&labels, status.as_u16(), begun.elapsed());
-        tracing::info!(%method, path, status = status.as_u16(), id = audit_id, micros = begun.elapsed().as_micros() as u64, "request");
+        let status = response.status().as_u16();
+        let took = begun.elapsed();
+        self.metrics.request(&labels, status, took);
+        tracing::info!(method = %call.method, path = call.path, status, id = audit_id, micros = took.as_micros() as u64, "request");
         response
     }
 
-    async fn answer<B>(self: &Arc<Self>, request: Request<B>) -> (Response<Body>, Labels)
+    async fn answer<B>(self: &Arc<Self>, call: &mut Call, body: B) -> (Response<Body>, Labels)
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
-        let mut call = Call::of(request.method(), request.uri(), request.headers(), request.extensions());
         let catalog = self.registry.catalog.load_full();
-        let Some(route) = route(request.uri().path(), &catalog) else {
-            return (failure(&self.not_found(&call)), Labels::other(&call));
+        let Some(route) = route(&call.path, &catalog) else {
+            return (failure(&self.not_found(call)), Labels::other(call));
         };
-        let labels = Labels::of(&call, &route);
-        let admitted = self.admit(&call, &route).and_then(|slot| Ok((slot, self.timeout_of(&call)?)));
+        let labels = Labels::of(call, &route);
+        let admitted = self.admit(call, &route).and_then(|slot| Ok((slot, self.timeout_of(call)?)));
         let is_watch = labels.verb == "WATCH";
         let outcome = match admitted {
             Err(status) => Err(status),
             Ok((slot, timeout)) => {
-                let work = AssertUnwindSafe(verbs::answer(self, &mut call, route, request.into_body()))
-                    .catch_unwind();
+                let work = AssertUnwindSafe(verbs::answer(self, call, route, body)).catch_unwind();
                 match tokio::time::timeout(timeout, work).await {
                     // What is still being sent is in flight, watches aside.
                     Ok(Ok(outcome)) => match slot.filter(|_| !is_watch) {
@@ -283,19 +284,15 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn of(
-        method: &Method,
-        uri: &http::Uri,
-        headers: &http::HeaderMap,
-        extensions: &http::Extensions,
-    ) -> Self {
+    fn of(head: http::request::Parts) -> Self {
+        let http::request::Parts { method, uri, headers, extensions, .. } = head;
         let user = extensions.get::<Peer>().and_then(|peer| peer.user.clone());
         let user = user.or_else(|| extensions.get::<Arc<User>>().cloned());
         Call {
-            method: method.clone(),
+            method,
             path: uri.path().to_owned(),
             query: Query::parse(uri.query()),
-            headers: headers.clone(),
+            headers,
             user: user.map_or_else(anonymous, authenticated),
             warnings: vec![],
         }
@@ -360,7 +357,8 @@ fn anonymous() -> Arc<User> {
     Arc::clone(&NOBODY)
 }
 
-fn authenticated(user: Arc<User>) -> Arc<User> {
+/// The user with the group that everyone has who is known.
+pub(crate) fn authenticated(user: Arc<User>) -> Arc<User> {
     const EVERYONE: &str = "system:authenticated";
     if user.groups.iter().any(|group| group == EVERYONE) {
         return user;

@@ -26,7 +26,10 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{admission::User, server::ApiServer};
+use crate::{
+    admission::User,
+    server::{ApiServer, authenticated},
+};
 
 /// A handshake that takes longer than this is not a client of ours.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -34,10 +37,10 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How long a client may take to send the head of a request.
 const HEADERS: Duration = Duration::from_secs(10);
 
-/// How long a connection without requests is kept.
+/// How long a connection without requests is kept at least, and at most twice as long.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// How long a connection without requests is kept for someone who is nobody.
+/// The same for someone who is nobody.
 const IDLE_ANONYMOUS: Duration = Duration::from_secs(10);
 
 /// Requests at once on one HTTP/2 connection; clients open another one for more.
@@ -133,7 +136,7 @@ async fn connection(
         },
     };
     let user = stream.get_ref().1.peer_certificates().and_then(|certificates| user_of(certificates.first()?));
-    let peer = Peer { user: user.map(Arc::new) };
+    let peer = Peer { user: user.map(|user| authenticated(Arc::new(user))) };
     let idle = if peer.user.is_some() { IDLE } else { IDLE_ANONYMOUS };
     let activity = Arc::new(Activity::default());
     let service = {
@@ -152,6 +155,9 @@ async fn connection(
     let builder = builder();
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
+    // It outlives the turns of the loop: a look at the bodies does not begin it anew.
+    let unused = activity.idle(idle);
+    tokio::pin!(unused);
     // Not stopping, letting requests finish because nobody uses it, or because the server stops since then.
     let (mut closing, mut stopped_at) = (false, None);
     loop {
@@ -167,7 +173,7 @@ async fn connection(
                 (closing, stopped_at) = (true, Some(Instant::now()));
                 connection.as_mut().graceful_shutdown();
             }
-            () = activity.idle(idle), if !closing => {
+            () = unused.as_mut(), if !closing => {
                 closing = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -214,11 +220,15 @@ fn user_of(certificate: &rustls::pki_types::CertificateDer<'_>) -> Option<User> 
     Some(User { name, groups, uid: String::new() })
 }
 
-/// Whether a connection is in use, and whether its client reads.
+/// Bodies of a connection that are remembered before those that are gone are forgotten.
+const BODIES: usize = 16;
+
+/// Whether a connection is in use, and whether its client reads. A request only counts: nobody is woken and no
+/// timer is set for it.
 #[derive(Default)]
 struct Activity {
     n_busy: AtomicUsize,
-    changed: tokio::sync::Notify,
+    n_begun: AtomicUsize,
     bodies: Mutex<Vec<Weak<Handed>>>,
 }
 
@@ -229,7 +239,7 @@ struct Handed(Mutex<Option<Instant>>);
 impl Activity {
     fn begin(self: &Arc<Self>) -> Busy {
         self.n_busy.fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_one();
+        self.n_begun.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(self))
     }
 
@@ -241,7 +251,12 @@ impl Activity {
         let handed = Arc::new(Handed::default());
         // What fits into the buffers on the way is never left lying.
         if body.size_hint().exact().is_none_or(|n_bytes| n_bytes > SMALL) {
-            self.bodies.lock().push(Arc::downgrade(&handed));
+            let mut bodies = self.bodies.lock();
+            // On a busy connection thousands come and go before anyone looks for those that stall.
+            if bodies.len() >= BODIES && bodies.len() == bodies.capacity() {
+                bodies.retain(|body| body.strong_count() > 0);
+            }
+            bodies.push(Arc::downgrade(&handed));
         }
         Tracked { body, handed, _busy: busy }
     }
@@ -257,20 +272,14 @@ impl Activity {
         stalled
     }
 
-    /// Returns once nothing has been going on for this long.
+    /// Returns once nothing has been going on for this long, or up to twice as long.
     async fn idle(&self, long: Duration) {
-        let mut since = Instant::now();
         loop {
-            let changed = self.changed.notified();
-            if self.is_busy() {
-                changed.await;
-                since = Instant::now();
-                continue;
-            }
-            if tokio::time::timeout_at(since + long, changed).await.is_err() && !self.is_busy() {
+            let (was_busy, n_begun) = (self.is_busy(), self.n_begun.load(Ordering::Relaxed));
+            tokio::time::sleep(long).await;
+            if !was_busy && !self.is_busy() && self.n_begun.load(Ordering::Relaxed) == n_begun {
                 return;
             }
-            since = Instant::now();
         }
     }
 }
@@ -280,7 +289,6 @@ struct Busy(Arc<Activity>);
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.n_busy.fetch_sub(1, Ordering::Relaxed);
-        self.0.changed.notify_one();
     }
 }
 
@@ -311,5 +319,38 @@ impl http_body::Body for Tracked {
 
     fn size_hint(&self) -> http_body::SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_idle_only_after_a_while_without_requests() {
+        let activity = Arc::new(Activity::default());
+        let (long, busy_for) = (Duration::from_millis(20), Duration::from_millis(90));
+        let begun = Instant::now();
+        let busy = activity.begin();
+        let ending = tokio::spawn(async move {
+            tokio::time::sleep(busy_for).await;
+            drop(busy);
+        });
+        activity.idle(long).await;
+        assert!(begun.elapsed() >= busy_for + long, "{:?}", begun.elapsed());
+        ending.await.expect("it ends");
+    }
+
+    #[test]
+    fn bodies_that_are_gone_are_forgotten() {
+        let activity = Arc::new(Activity::default());
+        let kept = activity.track(super::super::Body::whole("kept".repeat(SMALL as usize)), activity.begin());
+        for _ in 0..1000 {
+            drop(activity.track(super::super::Body::whole("gone".repeat(SMALL as usize)), activity.begin()));
+        }
+        assert!(activity.bodies.lock().len() <= 2 * BODIES);
+        assert_eq!(activity.bodies.lock().iter().filter(|body| body.strong_count() > 0).count(), 1);
+        drop(kept);
+        assert!(!activity.is_busy());
     }
 }
