@@ -89,7 +89,7 @@ impl ApiServer {
         });
         let server = Arc::new(ApiServer {
             described: ArcSwap::from_pointee(Described::of(&catalog)),
-            registry: Registry { store, catalog: ArcSwap::new(catalog), plugins },
+            registry: Registry { store, catalog: ArcSwap::new(catalog), plugins, lines: Arc::default() },
             metrics: Metrics::new(),
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),

@@ -25,7 +25,7 @@ pub(crate) use self::{
     parts::{get_path, set_path},
     render::{Rendering, to_stored},
     select::{Selection, split_key},
-    watch::{WatchOptions, watch_stream},
+    watch::{Lines, WatchOptions, watch_stream},
     write::{Author, Written},
 };
 use crate::{
@@ -42,6 +42,8 @@ pub(crate) struct Registry {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) plugins: Vec<Arc<dyn Plugin>>,
+    /// What watchers share.
+    pub(crate) lines: Arc<Lines>,
 }
 
 impl Registry {

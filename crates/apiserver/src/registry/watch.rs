@@ -2,26 +2,39 @@
 //!
 //! Nothing is buffered per watcher but one chunk: what a client has not read stays in the store's history, and
 //! a client that is too slow for it is told so and cut off. An object enters and leaves a selection as an
-//! ADDED and a DELETED.
+//! ADDED and a DELETED. The line of a change is made once for all who want it in the same form ([`Lines`]), and
+//! what a watcher waits for besides changes is set up once, not for every change.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
-use tokio::{sync::watch as signal, time::Instant};
-use windlass_store::{Change, Delivery, Revision, Watch};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch as signal,
+    time::{Instant, Sleep},
+};
+use windlass_store::{Change, Delivery, Entry, Revision, Watch};
 
-use super::{Listing, Registry, Rendering, Selection, read_failed};
+use super::{Listing, Registry, Rendering, Selection, read_failed, render::Include};
 use crate::{
+    http::Form,
     resources::Resource,
     status::{Outcome, Status},
 };
 
-/// How often a quiet watch tells the client how far it has got.
+/// How often a watch tells the client how far it has got.
 const BOOKMARK: Duration = Duration::from_secs(60);
 
 /// Bytes sent in one go.
 const CHUNK: usize = 64 * 1024;
+
+/// Lines kept for other watchers. Those of one prefix are hardly ever more than a few changes apart.
+const LINES: usize = 64;
+
+/// Bytes of lines kept for other watchers.
+const LINES_BYTES: usize = 4 * 1024 * 1024;
 
 /// What to watch.
 #[derive(Debug)]
@@ -51,8 +64,14 @@ pub(crate) struct Watching {
     pending: VecDeque<Arc<Change>>,
     /// Everything up to here has been sent.
     sent: u64,
+    /// When it has lasted long enough.
     deadline: Instant,
+    /// Wakes at the deadline or for the next bookmark, whichever comes first.
+    timer: Pin<Box<Sleep>>,
     draining: signal::Receiver<bool>,
+    /// Ends when the server stops.
+    drained: Pin<Box<dyn Future<Output = ()> + Send>>,
+    lines: Arc<Lines>,
     /// The columns of a table are sent with the first row only.
     columns_sent: bool,
     /// Sent last, before the stream ends.
@@ -70,6 +89,8 @@ impl Registry {
     ) -> Outcome<Watching> {
         let WatchOptions { namespace, selection, after, not_older_than, bookmarks, mark_initial, timeout } =
             options;
+        let deadline = Instant::now() + timeout;
+        let mut stopping = draining.clone();
         let mut watching = Watching {
             resource: Arc::clone(resource),
             selection: selection.clone(),
@@ -80,8 +101,14 @@ impl Registry {
             watch: None,
             pending: VecDeque::new(),
             sent: after.unwrap_or(0),
-            deadline: Instant::now() + timeout,
+            deadline,
+            timer: Box::pin(tokio::time::sleep_until(deadline.min(Instant::now() + BOOKMARK))),
             draining,
+            drained: Box::pin(async move {
+                // A sender that is gone means the same.
+                let _ = stopping.wait_for(|draining| *draining).await;
+            }),
+            lines: Arc::clone(&self.lines),
             columns_sent: false,
             error: None,
         };
@@ -101,7 +128,7 @@ impl Registry {
             _ => resource.range(&namespace),
         };
         match self.store.watch(prefix.as_bytes(), Revision::new(watching.sent)).await {
-            Ok(watch) => watching.watch = Some(watch.with_progress(BOOKMARK)),
+            Ok(watch) => watching.watch = Some(watch),
             // As Kubernetes has it: once the request is understood, errors are events.
             Err(error) => watching.error = Some(read_failed(&error)),
         }
@@ -139,7 +166,11 @@ impl Watching {
                 }
             }
             while let Some(change) = self.pending.pop_front() {
-                self.send(&change, &mut out);
+                let Some(line) = self.line(&change) else { continue };
+                if out.is_empty() && self.pending.is_empty() {
+                    return Some(line);
+                }
+                out.extend_from_slice(&line);
                 // Who goes on from a revision must have seen all of it.
                 let is_whole = self.pending.front().is_none_or(|next| next.revision != change.revision);
                 if out.len() >= CHUNK && is_whole {
@@ -155,23 +186,39 @@ impl Watching {
                 return Some(out.into());
             }
             let watch = self.watch.as_mut()?;
-            let delivery = tokio::select! {
+            let waited = tokio::select! {
                 biased;
-                delivery = watch.next() => Some(delivery),
-                () = tokio::time::sleep_until(self.deadline) => None,
-                _ = self.draining.wait_for(|draining| *draining) => None,
+                delivery = watch.next() => Waited::Delivery(delivery),
+                () = self.timer.as_mut() => Waited::Timer,
+                () = self.drained.as_mut() => Waited::Draining,
             };
-            let Some(delivery) = delivery else { return self.end(out) };
-            match delivery {
-                Ok(Delivery::Changes(changes)) => self.pending.extend(changes),
-                Ok(Delivery::Progress(revision)) => {
-                    self.sent = revision.get();
+            match waited {
+                Waited::Delivery(Ok(Delivery::Changes(changes))) => self.pending.extend(changes),
+                // Nobody asked for it.
+                Waited::Delivery(Ok(Delivery::Progress(_))) => {}
+                Waited::Delivery(Err(error)) => self.error = Some(read_failed(&error)),
+                Waited::Draining => return self.end(out),
+                Waited::Timer if Instant::now() >= self.deadline => return self.end(out),
+                Waited::Timer => {
+                    self.timer.as_mut().reset(self.deadline.min(Instant::now() + BOOKMARK));
+                    match watch.poll() {
+                        Ok(changes) if changes.is_empty() => {
+                            self.sent = watch.delivered().get().max(self.sent)
+                        }
+                        Ok(changes) => {
+                            self.pending.extend(changes);
+                            continue;
+                        }
+                        Err(error) => {
+                            self.error = Some(read_failed(&error));
+                            continue;
+                        }
+                    }
                     if self.bookmarks {
                         self.bookmark(self.sent, false, &mut out);
                         return Some(out.into());
                     }
                 }
-                Err(error) => self.error = Some(read_failed(&error)),
             }
         }
     }
@@ -200,22 +247,28 @@ impl Watching {
         }
     }
 
-    fn send(&mut self, change: &Change, out: &mut Vec<u8>) {
+    /// What is sent of a change, if anything is.
+    fn line(&mut self, change: &Arc<Change>) -> Option<Bytes> {
         let revision = change.revision.get();
         self.sent = revision;
-        let takes = |entry: &Option<Arc<windlass_store::Entry>>| {
-            entry
-                .as_ref()
-                .filter(|entry| self.selection.takes(&self.resource, &entry.key, &entry.value))
-                .cloned()
+        let takes = |entry: &Option<Arc<Entry>>| {
+            let entry = entry.as_ref();
+            entry.is_some_and(|entry| self.selection.takes(&self.resource, &entry.key, &entry.value))
         };
         let (kind, entry) = match (takes(&change.previous), takes(&change.current)) {
-            (None, Some(current)) => ("ADDED", current),
-            (Some(_), Some(current)) => ("MODIFIED", current),
-            (Some(previous), None) => ("DELETED", previous),
-            (None, None) => return,
+            (false, true) => ("ADDED", change.current.as_ref()?),
+            (true, true) => ("MODIFIED", change.current.as_ref()?),
+            (true, false) => ("DELETED", change.previous.as_ref()?),
+            (false, false) => return None,
         };
-        self.event(kind, &entry.value, revision, out);
+        let with_columns = !std::mem::replace(&mut self.columns_sent, true);
+        let rendering = &mut self.rendering;
+        Some(self.lines.get(change, kind, rendering, with_columns, |rendering| {
+            rendering.now = Timestamp::now();
+            let mut out = Vec::with_capacity(entry.value.len() + 128);
+            line(kind, |out| rendering.single(&entry.value, revision, with_columns, out), &mut out);
+            out.into()
+        }))
     }
 
     fn event(&mut self, kind: &str, value: &Bytes, revision: u64, out: &mut Vec<u8>) {
@@ -230,7 +283,7 @@ impl Watching {
             false => "",
         };
         let (kind, api_version) = match self.rendering.form {
-            crate::http::Form::Plain => (self.resource.kind.as_str(), self.rendering.api_version.as_str()),
+            Form::Plain => (self.resource.kind.as_str(), self.rendering.api_version.as_str()),
             _ => ("PartialObjectMetadata", "meta.k8s.io/v1"),
         };
         let object = format!(
@@ -238,6 +291,80 @@ impl Watching {
              \"creationTimestamp\":null{annotations}}}}}"
         );
         line("BOOKMARK", |out| out.extend_from_slice(object.as_bytes()), out);
+    }
+}
+
+/// Why a watcher is awake.
+enum Waited {
+    Delivery(Result<Delivery, windlass_store::ReadError>),
+    Timer,
+    Draining,
+}
+
+/// The latest lines, for whoever else wants the same.
+#[derive(Default)]
+pub(crate) struct Lines(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// The newest last.
+    lines: VecDeque<Line>,
+    bytes: usize,
+}
+
+/// A change in the form in which somebody has wanted it.
+struct Line {
+    /// Held on to, so that no other change can be at its place in memory.
+    change: Arc<Change>,
+    kind: &'static str,
+    form: Form,
+    include: Include,
+    api_version: String,
+    with_columns: bool,
+    bytes: Bytes,
+}
+
+impl Lines {
+    /// The line of a change, made by `make` unless it is there.
+    fn get(
+        &self,
+        change: &Arc<Change>,
+        kind: &'static str,
+        rendering: &mut Rendering,
+        with_columns: bool,
+        make: impl FnOnce(&mut Rendering) -> Bytes,
+    ) -> Bytes {
+        // Of other forms than tables, the columns are no part.
+        let with_columns = with_columns && rendering.form == Form::Table;
+        let same = |line: &&Line| {
+            Arc::ptr_eq(&line.change, change)
+                && line.kind == kind
+                && line.form == rendering.form
+                && line.include == rendering.include
+                && line.with_columns == with_columns
+                && line.api_version == rendering.api_version
+        };
+        // Whoever comes while it is being made waits for it: making it twice would take as long.
+        let mut kept = self.0.lock();
+        if let Some(line) = kept.lines.iter().rev().find(same) {
+            return line.bytes.clone();
+        }
+        let bytes = make(rendering);
+        kept.bytes += bytes.len();
+        kept.lines.push_back(Line {
+            change: Arc::clone(change),
+            kind,
+            form: rendering.form,
+            include: rendering.include,
+            api_version: rendering.api_version.clone(),
+            with_columns,
+            bytes: bytes.clone(),
+        });
+        while kept.lines.len() > LINES || kept.bytes > LINES_BYTES {
+            let Some(oldest) = kept.lines.pop_front() else { break };
+            kept.bytes -= oldest.bytes.len();
+        }
+        bytes
     }
 }
 
