@@ -23,12 +23,12 @@ use tokio_rustls::TlsAcceptor;
 use super::{client::Endpoint, kubeconfig::Access};
 use crate::{
     args::BareArgs,
-    process::{Process, processor_nanos_of, program},
+    process::{Process, program},
 };
 
 /// The other process.
 pub(crate) struct Bare {
-    process: Process,
+    _process: Process,
     pub(crate) endpoint: Arc<Endpoint>,
 }
 
@@ -47,12 +47,8 @@ impl Bare {
             identity: None,
             token: None,
         };
-        Ok(Bare { process, endpoint: Arc::new(Endpoint::new(&access)?) })
-    }
-
-    /// Nanoseconds of processor it has had.
-    pub(crate) fn processor_nanos(&self) -> Option<u64> {
-        processor_nanos_of(&self.process.id().to_string()).ok()
+        let endpoint = Arc::new(Endpoint::new(&access, Some(process.id()))?);
+        Ok(Bare { _process: process, endpoint })
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::kubeconfig::Access;
+use crate::process::processor_nanos_of;
 
 /// A request with everything it needs.
 pub(crate) type Asked = Request<Full<Bytes>>;
@@ -35,10 +36,12 @@ pub(crate) struct Endpoint {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
     token: Option<HeaderValue>,
+    /// The process that answers, if it is on this machine and known.
+    process: Option<u32>,
 }
 
 impl Endpoint {
-    pub(crate) fn new(access: &Access) -> anyhow::Result<Self> {
+    pub(crate) fn new(access: &Access, process: Option<u32>) -> anyhow::Result<Self> {
         let Access { server, ca, identity, token } = access;
         let address = server.strip_prefix("https://").context("only https is spoken here")?;
         let address = address.trim_end_matches('/');
@@ -54,7 +57,19 @@ impl Endpoint {
         let config = |protocol: &[u8]| client_config(ca, identity.as_ref(), protocol).map(Arc::new);
         let token =
             token.as_ref().map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose()?;
-        Ok(Endpoint { name, http1: config(b"http/1.1")?, http2: config(b"h2")?, token, address: with_port })
+        Ok(Endpoint {
+            name,
+            http1: config(b"http/1.1")?,
+            http2: config(b"h2")?,
+            token,
+            address: with_port,
+            process,
+        })
+    }
+
+    /// Nanoseconds of processor the server has had, where that can be known.
+    pub(crate) fn processor_nanos(&self) -> Option<u64> {
+        self.process.and_then(|process| processor_nanos_of(&process.to_string()).ok())
     }
 
     /// A request for this server.

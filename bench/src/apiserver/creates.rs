@@ -72,22 +72,20 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
 
 async fn ours(bench: &Bench, target: &Target, clients: usize, serial: usize) -> anyhow::Result<Turn> {
     let (maker, path) = (target.endpoint.clone(), collection(&target.namespace));
-    let before = target.processor_nanos();
     let ran = drive(&target.endpoint, clients, Limit::time(bench.scale.turn), move |client, nth, _| {
         objects::create(&maker, &path, &format!("created-{serial}-{client}-{nth}"), client)
     })
     .await?;
-    Ok(Turn::of(ran, before, target.processor_nanos()))
+    Ok(Turn::of(ran))
 }
 
 async fn theirs(bench: &Bench, bare: &Bare, clients: usize) -> anyhow::Result<Turn> {
     let maker = bare.endpoint.clone();
-    let before = bare.processor_nanos();
     let ran = drive(&bare.endpoint, clients, Limit::time(bench.scale.turn), move |client, nth, _| {
         maker.ask(Method::POST, "/create", JSON, config_map("bare", client, nth))
     })
     .await?;
-    Ok(Turn::of(ran, before, bare.processor_nanos()))
+    Ok(Turn::of(ran))
 }
 
 /// The store by itself, called in this process.
@@ -127,7 +125,7 @@ impl StoreAlone {
             ran.latencies.merge(latencies??);
         }
         ran.elapsed = begun.elapsed();
-        Ok(Turn::of(ran, None, None))
+        Ok(Turn::of(ran))
     }
 }
 

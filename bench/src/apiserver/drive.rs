@@ -51,6 +51,8 @@ pub(crate) struct Ran {
     pub(crate) bytes: u64,
     /// How often the server had too much to do.
     pub(crate) refused: u64,
+    /// Nanoseconds of processor the server took, once all were connected; zero where that is not known.
+    pub(crate) processor: u64,
 }
 
 impl Ran {
@@ -104,6 +106,7 @@ fn on_every_core(
     drop((ready_tx, start_rx));
     // A crew that cannot connect hangs up, and says why when it is joined.
     let n_ready = ready_rx.iter().take(n_threads).count();
+    let processor = endpoint.processor_nanos();
     let begun = Instant::now();
     if n_ready == n_threads {
         let _ = start_tx.send(Some(begun));
@@ -117,6 +120,8 @@ fn on_every_core(
         ran.refused += part.refused;
     }
     ran.elapsed = begun.elapsed();
+    let spent = processor.zip(endpoint.processor_nanos());
+    ran.processor = spent.map_or(0, |(before, after)| after.saturating_sub(before));
     Ok(ran)
 }
 

@@ -104,7 +104,6 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
 
 async fn ours(bench: &Bench, target: &Target, case: Case) -> anyhow::Result<Turn> {
     let maker = target.endpoint.clone();
-    let before = target.processor_nanos();
     let limit = Limit::time(bench.scale.turn);
     let ran = match case.what {
         What::One => {
@@ -116,14 +115,13 @@ async fn ours(bench: &Bench, target: &Target, case: Case) -> anyhow::Result<Turn
         }
         what => repeat(&target.endpoint, case.clients, limit, what.path(bench, &target.namespace)).await?,
     };
-    Ok(Turn::of(ran, before, target.processor_nanos()))
+    Ok(Turn::of(ran))
 }
 
 async fn theirs(bench: &Bench, bare: &Bare, case: Case) -> anyhow::Result<Turn> {
-    let before = bare.processor_nanos();
     let path = format!("/{}", case.what.file());
     let ran = repeat(&bare.endpoint, case.clients, Limit::time(bench.scale.turn), path).await?;
-    Ok(Turn::of(ran, before, bare.processor_nanos()))
+    Ok(Turn::of(ran))
 }
 
 /// Asks for the same thing over and over.

@@ -93,7 +93,7 @@ async fn gets(bench: &Bench, server: &Server) -> anyhow::Result<f64> {
         maker.get(&format!("{path}/{}", objects::name(client)))
     })
     .await?;
-    Ok(Turn::of(ran, None, None).rate)
+    Ok(Turn::of(ran).rate)
 }
 
 fn report(bench: &Bench, found: &Found) -> Section {

@@ -15,7 +15,7 @@ use super::{
     kubeconfig,
     objects::{self, collection},
 };
-use crate::process::{Process, processor_nanos_of, resident_bytes_of};
+use crate::process::{Process, resident_bytes_of};
 
 /// A server of ours.
 pub(crate) struct Server {
@@ -34,7 +34,8 @@ impl Server {
         let mut process = Process::spawn_to_read(&mut command)
             .with_context(|| format!("starting {}", program.display()))?;
         while !process.line().context("the server did not become ready")?.contains("is ready") {}
-        let endpoint = Endpoint::new(&kubeconfig::read(&data.join("admin.kubeconfig"))?)?;
+        let access = kubeconfig::read(&data.join("admin.kubeconfig"))?;
+        let endpoint = Endpoint::new(&access, Some(process.id()))?;
         endpoint.connect().await?.fetch(endpoint.get("/readyz")).await?;
         let took = begun.elapsed();
         Ok((Server { process, endpoint: Arc::new(endpoint) }, took))
@@ -42,11 +43,6 @@ impl Server {
 
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
         resident_bytes_of(&self.process.id().to_string())
-    }
-
-    /// Nanoseconds of processor it has had.
-    pub(crate) fn processor_nanos(&self) -> anyhow::Result<u64> {
-        processor_nanos_of(&self.process.id().to_string())
     }
 
     /// Ends it in good order.
@@ -74,15 +70,10 @@ impl Target {
 
     /// The server that `kubeconfig` leads to.
     pub(crate) async fn other(kubeconfig: &Path, part: &str) -> anyhow::Result<Self> {
-        let endpoint = Arc::new(Endpoint::new(&kubeconfig::read(kubeconfig)?)?);
+        let endpoint = Arc::new(Endpoint::new(&kubeconfig::read(kubeconfig)?, None)?);
         let namespace = format!("windlass-bench-{part}-{}", std::process::id());
         objects::create_namespace(&endpoint, &namespace).await?;
         Ok(Target { endpoint, namespace, server: None })
-    }
-
-    /// Nanoseconds of processor the server has had, where that can be known.
-    pub(crate) fn processor_nanos(&self) -> Option<u64> {
-        self.server.as_ref().and_then(|server| server.processor_nanos().ok())
     }
 
     /// Ends a server of ours; leaves nothing behind in another one.

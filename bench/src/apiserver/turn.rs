@@ -19,15 +19,14 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Sums up what clients did while the server had its processor for from `before` to `after`.
-    pub(crate) fn of(mut ran: Ran, before: Option<u64>, after: Option<u64>) -> Self {
+    /// Sums up what clients did.
+    pub(crate) fn of(mut ran: Ran) -> Self {
         let answers = ran.latencies.len().max(1) as f64;
-        let processor = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
         Turn {
             rate: ran.rate(),
             p50: ran.latencies.quantile(0.5),
             p99: ran.latencies.quantile(0.99),
-            processor: processor as f64 / answers,
+            processor: ran.processor as f64 / answers,
             bytes: ran.bytes as f64 / answers,
             refused: ran.refused,
         }

@@ -76,7 +76,6 @@ async fn change(
     turn: usize,
 ) -> anyhow::Result<Turn> {
     let (maker, path, listed) = (target.endpoint.clone(), collection(&target.namespace), bench.scale.listed);
-    let before = target.processor_nanos();
     let ran = drive(&target.endpoint, clients, Limit::time(bench.scale.turn), move |client, nth, random| {
         let idx = random.usize(..listed);
         let name = objects::name(idx);
@@ -92,5 +91,5 @@ async fn change(
         }
     })
     .await?;
-    Ok(Turn::of(ran, before, target.processor_nanos()))
+    Ok(Turn::of(ran))
 }

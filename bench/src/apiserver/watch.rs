@@ -134,7 +134,7 @@ async fn fan_out(
         .collect();
     drop(ready_tx);
     let n_ready = tokio::task::spawn_blocking(move || ready_rx.iter().take(n_threads).count()).await?;
-    let before = target.processor_nanos();
+    let before = target.endpoint.processor_nanos();
     let sent = match n_ready == n_threads {
         true => change(target, changes, base).await?,
         // The thread that gave up says why below.
@@ -148,7 +148,7 @@ async fn fan_out(
         anyhow::Ok(arrivals)
     })
     .await??;
-    let after = target.processor_nanos();
+    let after = target.endpoint.processor_nanos();
     let expected = watchers * changes;
     ensure!(arrivals.len() == expected, "{} of {expected} changes arrived", arrivals.len());
     let mut latencies = Latencies::default();
