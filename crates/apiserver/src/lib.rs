@@ -19,6 +19,7 @@ mod server;
 mod startup;
 pub mod status;
 mod verbs;
+mod webhook;
 
 pub use self::{
     config::Config,

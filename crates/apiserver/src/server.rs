@@ -29,6 +29,7 @@ use crate::{
     startup,
     status::{Outcome, Status},
     verbs,
+    webhook::{StoredServices, Webhooks},
 };
 
 /// Why the server did not start.
@@ -83,10 +84,13 @@ impl ApiServer {
     /// Opens the registry over a store and creates the objects that every server has.
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
         let catalog = Arc::new(Catalog::new(builtin::rows()));
-        let plugins = admission::chain(&admission::AdmissionConfig {
+        let services = StoredServices { store: Arc::clone(&store), catalog: Arc::clone(&catalog) };
+        let webhooks = Arc::new(Webhooks::new(Arc::new(services)));
+        let admission = admission::AdmissionConfig {
             service_cidrs: config.service_cidrs.clone(),
             node_ports: config.node_ports.clone(),
-        });
+        };
+        let plugins = admission::chain(&admission, &webhooks);
         let server = Arc::new(ApiServer {
             described: ArcSwap::from_pointee(Described::of(&catalog)),
             registry: Registry { store, catalog: ArcSwap::new(catalog), plugins, lines: Arc::default() },
@@ -169,7 +173,10 @@ impl ApiServer {
                 }
             }
         };
-        let mut response = outcome.unwrap_or_else(|status| failure(&status));
+        let mut response = outcome.unwrap_or_else(|mut status| {
+            call.warnings.append(&mut status.warnings);
+            failure(&status)
+        });
         for warning in call.warnings.iter().take(MOST_WARNINGS) {
             let text = format!("299 - \"{}\"", escape(warning));
             if let Ok(value) = HeaderValue::from_str(&text) {

@@ -18,6 +18,8 @@ pub struct Status {
     pub details: Map<String, Value>,
     /// A fresh continue token, when a list can be gone on with.
     pub next: Option<String>,
+    /// Advice that came before the failure.
+    pub warnings: Vec<String>,
 }
 
 impl std::fmt::Display for Status {
@@ -30,7 +32,7 @@ impl std::error::Error for Status {}
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Box<Self> {
-        Box::new(Status { code, reason, message: message.into(), details: Map::new(), next: None })
+        Box::new(Status { code, reason, message: message.into(), details: Map::new(), next: None, warnings: vec![] })
     }
 
     /// A status about one object.
@@ -180,6 +182,24 @@ impl Status {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
     }
 
+    /// A webhook refuses: the code, the reason and the details are its own.
+    pub(crate) fn from_outside(code: u16, reason: &str, message: String, details: Map<String, Value>) -> Box<Self> {
+        let reason = KNOWN_REASONS.iter().find(|known| **known == reason).copied().unwrap_or_default();
+        Box::new(Status { details, ..*Self::new(code, reason, message) })
+    }
+
+    /// A policy refuses, for one of the reasons that policies can give.
+    pub(crate) fn denied(resource: &Resource, name: &str, reason: &str, why: &str) -> Box<Self> {
+        let (code, reason) = match reason {
+            "Unauthorized" => (401, "Unauthorized"),
+            "Forbidden" => (403, "Forbidden"),
+            "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+            _ => (422, "Invalid"),
+        };
+        let status = Self::forbidden(resource, name, why);
+        Box::new(Status { code, reason, ..*status }).push_cause(json!({"message": why}))
+    }
+
     /// 501: the server is not made for this.
     pub fn not_implemented(message: impl Into<String>) -> Box<Self> {
         Self::new(501, "NotImplemented", message)
@@ -242,6 +262,29 @@ impl Status {
         status
     }
 }
+
+/// The reasons of Kubernetes. Others that a webhook makes up are not passed on.
+const KNOWN_REASONS: &[&str] = &[
+    "Unauthorized",
+    "Forbidden",
+    "NotFound",
+    "AlreadyExists",
+    "Conflict",
+    "Gone",
+    "Invalid",
+    "ServerTimeout",
+    "StoreReadError",
+    "Timeout",
+    "TooManyRequests",
+    "BadRequest",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "RequestEntityTooLarge",
+    "UnsupportedMediaType",
+    "InternalError",
+    "Expired",
+    "ServiceUnavailable",
+];
 
 /// What a request comes to: an answer, or a `Status`. Boxed, because it is large and rare.
 pub type Outcome<T> = Result<T, Box<Status>>;

@@ -14,6 +14,10 @@ impl Plugin for DefaultIngressClass {
         "DefaultIngressClass"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         if request.operation != Operation::Create || !request.is("networking.k8s.io", "ingresses") {
             return Ok(());

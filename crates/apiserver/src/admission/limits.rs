@@ -33,6 +33,10 @@ impl Plugin for LimitRanger {
         "LimitRanger"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         if !is_pod(request) {
             return Ok(());

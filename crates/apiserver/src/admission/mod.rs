@@ -6,11 +6,15 @@
 //! The plugins are stateless: what they know is their configuration and the view. `chain` puts them in order.
 
 mod certificates;
+pub(crate) mod expressions;
 mod ingress;
+mod kept;
 mod limits;
+mod matching;
 mod namespace;
 mod pod_security;
 mod pods;
+mod policies;
 mod quota;
 #[cfg(test)]
 mod rehearsal;
@@ -18,12 +22,17 @@ mod scheduling;
 mod service_account;
 mod services;
 mod storage;
+mod subject;
 #[cfg(test)]
 mod testing;
+mod webhooks;
+
+pub(crate) use self::policies::check_expressions;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
 use async_trait::async_trait;
+use windlass_cel::Budget;
 use windlass_machinery::{
     field::Errors,
     object::{self, Object},
@@ -32,8 +41,10 @@ use windlass_machinery::{
 use windlass_store::{Expect, Revision, Snapshot};
 
 use crate::{
+    registry::DeleteOptions,
     resources::{Catalog, Resource},
     status::{Outcome, Status},
+    webhook::Webhooks,
 };
 
 /// What the plugins need to be told.
@@ -45,8 +56,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) node_ports: RangeInclusive<u16>,
 }
 
-/// The plugins in the order they run.
-pub(crate) fn chain(config: &AdmissionConfig) -> Vec<Arc<dyn Plugin>> {
+/// The plugins in the order they run. Webhooks are called through `webhooks`.
+pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(namespace::NamespaceLifecycle),
         Arc::new(limits::LimitRanger),
@@ -62,8 +73,14 @@ pub(crate) fn chain(config: &AdmissionConfig) -> Vec<Arc<dyn Plugin>> {
         Arc::new(certificates::CertificateSubjectRestriction),
         Arc::new(ingress::DefaultIngressClass),
         Arc::new(storage::DefaultStorageClass),
+        // Those that people bring see what all others have made of the object.
+        Arc::new(policies::MutatingPolicies::new()),
+        Arc::new(webhooks::MutatingWebhooks::new(webhooks)),
         // Late, so that nothing is allocated for what another plugin still changes.
         Arc::new(services::ServiceAllocation::new(config)),
+        Arc::new(policies::TypeChecking),
+        Arc::new(policies::ValidatingPolicies::new()),
+        Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
         // Last: it counts what is left.
         Arc::new(quota::ResourceQuota),
     ]
@@ -78,6 +95,20 @@ pub enum Operation {
     Update,
     /// A deletion, or what begins one.
     Delete,
+    /// A connection to what an object stands for, such as a process in a pod.
+    Connect,
+}
+
+impl Operation {
+    /// As rules write it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
 }
 
 /// Who does it.
@@ -187,6 +218,14 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// By whom.
     pub user: &'a User,
+    /// The `apiVersion` in which the client speaks.
+    pub api_version: &'a str,
+    /// The subresource it came through, where that is no part of the object, such as `scale`.
+    pub through: &'a str,
+    /// The name under which the written fields are recorded.
+    pub manager: &'a str,
+    /// How to delete; `None` where the deletion follows from another request.
+    pub(crate) deletion: Option<&'a DeleteOptions>,
     /// Nothing will be committed.
     pub dry_run: bool,
     /// The object as it shall be, in the version it is stored in; empty for a deletion.
@@ -201,6 +240,58 @@ pub struct Request<'a> {
     pub effects: Effects,
     /// Advice for the client.
     pub warnings: Vec<String>,
+    /// What webhooks and policies have come to so far.
+    pub(crate) outside: Outside,
+}
+
+/// What webhooks and policies have come to in one request.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    /// Whether one of them has changed the object.
+    pub(crate) changed: bool,
+    /// Whether the object goes round once more.
+    pub(crate) is_again: bool,
+    /// Whether one of them has changed what others have seen, so that it should.
+    pub(crate) again: bool,
+    policies: Round,
+    webhooks: Round,
+    /// What their expressions may still cost.
+    pub(crate) budget: Budget,
+}
+
+/// Who of those that want to be asked again was asked, and is to be.
+#[derive(Debug, Default)]
+struct Round {
+    asked: Vec<String>,
+    due: Vec<String>,
+    /// The object as the last of them left it.
+    left: Option<Object>,
+}
+
+impl Round {
+    /// Begins to ask; someone else may have changed the object since.
+    fn begin(&mut self, object: &Object) {
+        if self.left.as_ref().is_some_and(|left| left != object) {
+            self.due.clone_from(&self.asked);
+        }
+    }
+
+    /// Notes that one was asked: whether it has changed the object, and whether it wants to be asked again.
+    fn note(&mut self, who: &str, changed: bool, object: &Object, reinvoked: bool) {
+        if changed {
+            self.due.clone_from(&self.asked);
+        }
+        if reinvoked && !self.asked.iter().any(|one| one == who) {
+            self.asked.push(who.to_owned());
+        }
+        if !self.asked.is_empty() {
+            self.left = Some(object.clone());
+        }
+    }
+
+    fn is_due(&self, who: &str) -> bool {
+        self.due.iter().any(|one| one == who)
+    }
 }
 
 impl Request<'_> {
@@ -232,6 +323,16 @@ impl Request<'_> {
 pub trait Plugin: Send + Sync {
     /// Its name, for messages and metrics.
     fn name(&self) -> &'static str;
+
+    /// Whether it looks again at an object that webhooks or policies have changed after it.
+    fn looks_again(&self) -> bool {
+        false
+    }
+
+    /// Whether people bring it, so that it is also asked about what is done to an object besides writing it.
+    fn is_outside(&self) -> bool {
+        false
+    }
 
     /// May change the object or refuse it.
     async fn mutate(&self, _request: &mut Request<'_>) -> Outcome<()> {

@@ -9,7 +9,7 @@ use windlass_machinery::{
 };
 use windlass_store::{Expect, Memory, Read, Store, Txn};
 
-use super::{Effects, Operation, Plugin, Request, User, View};
+use super::{Effects, Operation, Outside, Plugin, Request, User, View};
 use crate::resources::{Catalog, Resource, builtin};
 
 /// The map in a JSON value.
@@ -126,6 +126,11 @@ impl World {
             view,
             effects: Effects::default(),
             warnings: vec![],
+            api_version: "v1",
+            through: "",
+            manager: "",
+            deletion: None,
+            outside: Outside::default(),
         };
         plugin.mutate(&mut request).await.map_err(|status| status.message)?;
         plugin.validate(&mut request).await.map_err(|status| status.message)?;

@@ -28,6 +28,10 @@ impl Plugin for Priority {
         "Priority"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         match (request.operation, request.old) {
             (Operation::Create, _) if request.is("", "pods") => prioritise(request),
@@ -117,6 +121,10 @@ impl Plugin for DefaultTolerationSeconds {
         "DefaultTolerationSeconds"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         if request.operation == Operation::Delete || !request.is("", "pods") {
             return Ok(());
@@ -154,6 +162,10 @@ impl Plugin for TaintNodesByCondition {
         "TaintNodesByCondition"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         if request.operation != Operation::Create || !request.is("", "nodes") {
             return Ok(());
@@ -175,6 +187,10 @@ pub(super) struct RuntimeClass;
 impl Plugin for RuntimeClass {
     fn name(&self) -> &'static str {
         "RuntimeClass"
+    }
+
+    fn looks_again(&self) -> bool {
+        true
     }
 
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {

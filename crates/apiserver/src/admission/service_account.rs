@@ -23,6 +23,10 @@ impl Plugin for ServiceAccount {
         "ServiceAccount"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         if request.operation != Operation::Create || !request.is("", "pods") {
             return Ok(());

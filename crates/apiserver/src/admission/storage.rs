@@ -21,6 +21,10 @@ impl Plugin for DefaultStorageClass {
         "DefaultStorageClass"
     }
 
+    fn looks_again(&self) -> bool {
+        true
+    }
+
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         let new = request.operation == Operation::Create && request.is("", "persistentvolumeclaims");
         // An empty name is a choice: no class at all.
@@ -51,6 +55,10 @@ pub(super) struct StorageObjectInUseProtection;
 impl Plugin for StorageObjectInUseProtection {
     fn name(&self) -> &'static str {
         "StorageObjectInUseProtection"
+    }
+
+    fn looks_again(&self) -> bool {
+        true
     }
 
     async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {

@@ -9,7 +9,7 @@ use windlass_machinery::{
 };
 use windlass_store::{Expect, Memory, Read, Store, Txn};
 
-use super::{Effects, Operation, Plugin, Request, User, View};
+use super::{Effects, Operation, Outside, Plugin, Request, User, View};
 use crate::{
     resources::{Catalog, Resource, builtin},
     status::Outcome,
@@ -68,6 +68,11 @@ impl World {
             view: &self.view,
             effects: Effects::default(),
             warnings: vec![],
+            api_version: "v1",
+            through: "",
+            manager: "",
+            deletion: None,
+            outside: Outside::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     write::{ATTEMPTS, Attempt, Author, Written, give_way, is_finished},
 };
 use crate::{
-    admission::{Effects, Operation, Request},
+    admission::{Effects, Operation, Outside, Request},
     resources::Resource,
     status::{Outcome, Status},
 };
@@ -75,8 +75,10 @@ impl Registry {
         check(resource, name, options, &old)?;
         let now = Timestamp::now();
         let marked = mark(resource, &old, options, now);
+        // An eviction was asked about as such.
+        let asked = Some(options).filter(|_| author.through.is_empty());
         if is_finished(resource, &marked) {
-            return self.remove(resource, &view, entry, &old, &marked, author).await;
+            return self.remove(resource, &view, entry, &old, &marked, asked, author).await;
         }
         let mut request = Request {
             operation: Operation::Delete,
@@ -92,11 +94,16 @@ impl Registry {
             view: &view,
             effects: Effects::default(),
             warnings: vec![],
+            api_version: author.api_version,
+            through: author.through,
+            manager: author.manager,
+            deletion: asked,
+            outside: Outside::default(),
         };
         // The effects belong to the removal, which comes later.
         self.mutate(&mut request).await?;
         self.validate(&mut request).await?;
-        author.warnings = std::mem::take(&mut request.warnings);
+        author.warnings.append(&mut request.warnings);
         let value = Bytes::from(stored::encode(&marked));
         let revision = entry.revision.get();
         if author.dry_run || value == entry.value {

@@ -23,7 +23,7 @@ pub(crate) use self::{
     delete::{DeleteOptions, Propagation},
     list::{ListOptions, Listing},
     parts::{get_path, set_path},
-    render::{Rendering, to_stored},
+    render::{Rendering, convert, to_stored},
     select::{Selection, split_key},
     watch::{Lines, WatchOptions, watch_stream},
     write::{Author, Written},

@@ -16,11 +16,13 @@ use windlass_store::{CommitError, Expect, Mismatch, Revision, Txn};
 
 use super::{
     Registry, parse,
+    delete::DeleteOptions,
     parts::{counts_as_change, restrict},
     render::convert,
 };
 use crate::{
-    admission::{Effects, Operation, Request, User, View},
+    http::Target,
+    admission::{Effects, Operation, Outside, Request, User, View},
     resources::{Part, Resource},
     status::{Outcome, Status},
 };
@@ -127,8 +129,16 @@ impl Registry {
             view: &view,
             effects: Effects::default(),
             warnings: vec![],
+            api_version: author.api_version,
+            through: author.through,
+            manager: author.manager,
+            deletion: None,
+            outside: Outside::default(),
         };
         self.mutate(&mut request).await?;
+        if request.outside.changed && drops_status(resource) {
+            request.object.remove("status");
+        }
         (resource.strategy.default)(&mut request.object);
         (resource.strategy.prepare_create)(&mut request.object);
         validate(resource, &request.object, None, None)?;
@@ -222,8 +232,16 @@ impl Registry {
             view: &view,
             effects: Effects::default(),
             warnings: vec![],
+            api_version: author.api_version,
+            through: author.through,
+            manager: author.manager,
+            deletion: None,
+            outside: Outside::default(),
         };
         self.mutate(&mut request).await?;
+        if request.outside.changed {
+            request.object = restrict(resource, part, request.object, &old);
+        }
         if part.is_none() {
             (resource.strategy.default)(&mut request.object);
         }
@@ -244,7 +262,7 @@ impl Registry {
             return Ok(Attempt::Done(unchanged));
         }
         if is_finished(resource, &new) {
-            return self.remove(resource, &view, entry, &old, &new, author).await;
+            return self.remove(resource, &view, entry, &old, &new, None, author).await;
         }
         match self.commit(key, Some(value.clone()), Expect::At(entry.revision), effects).await? {
             Ok(revision) => {
@@ -257,16 +275,63 @@ impl Registry {
 
     pub(super) async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
         for plugin in &self.plugins {
-            plugin.mutate(request).await?;
+            plugin.mutate(request).await.map_err(|status| warned(status, request))?;
+        }
+        if !request.outside.again {
+            return Ok(());
+        }
+        request.outside.is_again = true;
+        for plugin in self.plugins.iter().filter(|plugin| plugin.looks_again()) {
+            plugin.mutate(request).await.map_err(|status| warned(status, request))?;
         }
         Ok(())
     }
 
     pub(super) async fn validate(&self, request: &mut Request<'_>) -> Outcome<()> {
         for plugin in &self.plugins {
-            plugin.validate(request).await?;
+            plugin.validate(request).await.map_err(|status| warned(status, request))?;
         }
         Ok(())
+    }
+
+    /// Asks webhooks and policies about what is done to an object through a subresource that is no part of it. `sent`
+    /// is what the subresource takes. Gives what they have made of it.
+    pub(crate) async fn ask(
+        &self,
+        target: &Target,
+        operation: Operation,
+        sent: Object,
+        author: &mut Author<'_>,
+    ) -> Outcome<Object> {
+        let view = self.view().await?;
+        let mut request = Request {
+            operation,
+            resource: &target.resource,
+            part: target.sub.as_deref(),
+            namespace: &target.namespace,
+            name: target.name.as_deref().unwrap_or_default(),
+            user: author.user,
+            dry_run: author.dry_run,
+            object: sent,
+            old: None,
+            now: Timestamp::now(),
+            view: &view,
+            effects: Effects::default(),
+            warnings: vec![],
+            api_version: author.api_version,
+            through: "",
+            manager: author.manager,
+            deletion: None,
+            outside: Outside::default(),
+        };
+        for plugin in self.plugins.iter().filter(|plugin| plugin.is_outside()) {
+            plugin.mutate(&mut request).await.map_err(|status| warned(status, &mut request))?;
+        }
+        for plugin in self.plugins.iter().filter(|plugin| plugin.is_outside()) {
+            plugin.validate(&mut request).await.map_err(|status| warned(status, &mut request))?;
+        }
+        author.warnings = request.warnings;
+        Ok(request.object)
     }
 
     /// One transaction: the object and what goes with it. The inner error names what was not as expected.
@@ -297,6 +362,12 @@ impl Registry {
             Err(error) => Err(commit_failed(&error, size)),
         }
     }
+}
+
+/// A refusal, with the advice that came before it.
+fn warned(mut status: Box<Status>, request: &mut Request<'_>) -> Box<Status> {
+    status.warnings.append(&mut request.warnings);
+    status
 }
 
 /// Room that a transaction needs around the object.
@@ -335,9 +406,14 @@ fn busy() -> Box<Status> {
     Status::too_many_requests("too many writers change the same objects, try again", 1)
 }
 
+/// Whether a new object begins without the status that was sent with it.
+fn drops_status(resource: &Resource) -> bool {
+    !resource.strategy.status_on_create && resource.part("status").is_some()
+}
+
 /// Sets what the server alone sets on a new object.
 fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timestamp) -> Outcome<()> {
-    if !resource.strategy.status_on_create && resource.part("status").is_some() {
+    if drops_status(resource) {
         object.remove("status");
     }
     let generation = resource.strategy.generation;
@@ -497,7 +573,8 @@ pub(super) fn is_finished(resource: &Resource, object: &Object) -> bool {
 
 impl Registry {
     /// Removes an object for good, with what goes with it: `old` is what it is in the store, and `last` what it
-    /// was in the end.
+    /// was in the end. There are options where the deletion itself was asked for.
+    #[allow(clippy::too_many_arguments)]
     pub(super) async fn remove(
         &self,
         resource: &Resource,
@@ -505,6 +582,7 @@ impl Registry {
         entry: &windlass_store::Entry,
         old: &Object,
         last: &Object,
+        options: Option<&DeleteOptions>,
         author: &mut Author<'_>,
     ) -> Outcome<Attempt> {
         let mut request = Request {
@@ -521,11 +599,16 @@ impl Registry {
             view,
             effects: Effects::default(),
             warnings: vec![],
+            api_version: author.api_version,
+            through: author.through,
+            manager: author.manager,
+            deletion: options,
+            outside: Outside::default(),
         };
         self.mutate(&mut request).await?;
         self.validate(&mut request).await?;
         let value = Bytes::from(stored::encode(last));
-        author.warnings = std::mem::take(&mut request.warnings);
+        author.warnings.append(&mut request.warnings);
         if author.dry_run {
             let revision = entry.revision.get();
             return Ok(Attempt::Done(Written { value, revision, created: false, removed: true }));

@@ -16,6 +16,7 @@ use windlass_store::Expect;
 
 use super::{author, decode, json as answer_json, manager};
 use crate::{
+    admission::Operation,
     http::{Body, Target, is_dry_run},
     registry::DeleteOptions,
     resources::Resource,
@@ -24,13 +25,59 @@ use crate::{
 };
 
 /// What only a kubelet could do.
-pub(crate) async fn kubelet(server: &ApiServer, target: &Target, sub: &str) -> Outcome<Response<Body>> {
+pub(crate) async fn kubelet(
+    server: &ApiServer,
+    call: &mut Call,
+    target: &Target,
+    sub: &str,
+) -> Outcome<Response<Body>> {
     let name = target.name.as_deref().unwrap_or_default();
     server.registry.get(&target.resource, &target.namespace, name, None).await?;
+    if let Some(sent) = connection(call, target, sub) {
+        let api_version = target.resource.api_version(&target.version);
+        let mut author = author(call, "", &api_version)?;
+        server.registry.ask(target, Operation::Connect, sent, &mut author).await?;
+        let warnings = author.warnings;
+        call.warnings.extend(warnings);
+    }
     Err(Status::not_implemented(format!(
         "{} of {} {name:?} needs a kubelet, and this server has none: see the limits in its README",
         sub, target.resource.plural
     )))
+}
+
+/// The options of a connection, as they are in the query; none where nothing is connected.
+fn connection(call: &Call, target: &Target, sub: &str) -> Option<Object> {
+    let kind = match sub {
+        "exec" => "PodExecOptions".to_owned(),
+        "attach" => "PodAttachOptions".to_owned(),
+        "portforward" => "PodPortForwardOptions".to_owned(),
+        "proxy" => format!("{}ProxyOptions", target.resource.kind),
+        _ => return None,
+    };
+    let mut options = Object::new();
+    options.insert("kind".to_owned(), kind.into());
+    options.insert("apiVersion".to_owned(), "v1".into());
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if call.query.has(flag) {
+            options.insert(flag.to_owned(), call.query.flag(flag).into());
+        }
+    }
+    for text in ["container", "path"] {
+        if call.query.has(text) {
+            options.insert(text.to_owned(), call.query.get(text).into());
+        }
+    }
+    let command: Vec<Value> = call.query.all("command").map(Value::from).collect();
+    if !command.is_empty() {
+        options.insert("command".to_owned(), command.into());
+    }
+    let ports: Vec<Value> =
+        call.query.all("ports").filter_map(|port| port.parse::<u16>().ok()).map(Value::from).collect();
+    if !ports.is_empty() {
+        options.insert("ports".to_owned(), ports.into());
+    }
+    Some(options)
 }
 
 /// `POST pods/NAME/binding`.
@@ -62,6 +109,10 @@ async fn bind_pod(
     name: &str,
     binding: &Object,
 ) -> Outcome<Response<Body>> {
+    let manager = manager(call)?;
+    let api_version = target.resource.api_version(&target.version);
+    let mut author = author(call, &manager, &api_version)?;
+    let binding = &server.registry.ask(target, Operation::Create, binding.clone(), &mut author).await?;
     let catalog = server.registry.catalog.load_full();
     let pods = catalog.get("", "pods").ok_or_else(Status::no_such_path)?;
     let node = str_at(binding, &["target", "name"]).unwrap_or_default();
@@ -79,14 +130,15 @@ async fn bind_pod(
     let (uid, annotations) =
         (object::uid(binding).to_owned(), object::metadata(binding).get("annotations").cloned());
     let change = |pod: &Object| place(pods, pod, name, node, &uid, annotations.as_ref());
-    let manager = manager(call)?;
-    let mut author = author(call, &manager, "v1")?;
     let part = crate::resources::Part {
         name: "binding",
         writes: &["spec.nodeName", "status.conditions"],
         reserved: false,
     };
+    author.api_version = "v1";
     server.registry.update(pods, &target.namespace, name, Some(&part), &change, &mut author).await?;
+    let warnings = author.warnings;
+    call.warnings.extend(warnings);
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(answer_json(StatusCode::CREATED, done.to_string()))
@@ -145,12 +197,16 @@ pub(crate) async fn evict(
     target: &Target,
     body: &Bytes,
 ) -> Outcome<Response<Body>> {
-    let eviction = decode::extra(call, body, &decode::EVICTION)?;
+    let manager = manager(call)?;
+    let mut eviction = decode::extra(call, body, &decode::EVICTION)?;
     let name = target.name.as_deref().unwrap_or_default();
     let given = object::name(&eviction);
     if !given.is_empty() && given != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
+    let mut author = author(call, &manager, "v1")?;
+    author.dry_run |= is_dry_run(asked_dry_runs(&eviction), &mut Errors::new());
+    eviction = server.registry.ask(target, Operation::Create, eviction, &mut author).await?;
     let options = DeleteOptions {
         grace: int_at(&eviction, &["deleteOptions", "gracePeriodSeconds"]),
         uid: str_at(&eviction, &["deleteOptions", "preconditions", "uid"]).map(str::to_owned),
@@ -159,20 +215,24 @@ pub(crate) async fn evict(
         propagation: None,
     };
     let mut errors = Errors::new();
-    let given = list_at(&eviction, &["deleteOptions", "dryRun"]).iter().filter_map(Value::as_str);
-    let dry_run = is_dry_run(given, &mut errors);
+    let dry_run = is_dry_run(asked_dry_runs(&eviction), &mut errors);
     if !errors.is_empty() {
         return Err(Status::invalid_options("DeleteOptions", &errors));
     }
     let dry_run = dry_run || super::dry_run(call)?;
     spend_budget(server, target, name, dry_run).await?;
-    let manager = manager(call)?;
-    let mut author = author(call, &manager, "v1")?;
     author.dry_run = dry_run;
+    author.through = "eviction";
     server.registry.delete(&target.resource, &target.namespace, name, &options, &mut author).await?;
+    let warnings = author.warnings;
+    call.warnings.extend(warnings);
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(answer_json(StatusCode::CREATED, done.to_string()))
+}
+
+fn asked_dry_runs(eviction: &Object) -> impl Iterator<Item = &str> {
+    list_at(eviction, &["deleteOptions", "dryRun"]).iter().filter_map(Value::as_str)
 }
 
 /// How often a budget that others spend from is tried.

@@ -6,7 +6,7 @@ mod delete;
 mod patch;
 mod read;
 mod reviews;
-mod scale;
+pub(crate) mod scale;
 mod write;
 
 use std::{sync::Arc, time::Duration};
@@ -122,7 +122,7 @@ async fn subresource(
     let action = resource.actions.iter().find(|(name, _)| *name == sub).map(|(_, action)| *action);
     match action {
         None => Err(Status::no_such_path()),
-        Some(Action::Kubelet) => actions::kubelet(server, target, sub).await,
+        Some(Action::Kubelet) => actions::kubelet(server, call, target, sub).await,
         Some(_) if call.method != Method::POST => Err(Status::method_not_allowed()),
         Some(Action::Bind) => actions::bind(server, call, target, body).await,
         Some(Action::Evict) => actions::evict(server, call, target, body).await,

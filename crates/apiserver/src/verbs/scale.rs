@@ -66,7 +66,7 @@ pub(crate) async fn answer(
 }
 
 /// The scale of an object.
-fn show(object: &Object, scale: &Scale) -> Object {
+pub(crate) fn show(object: &Object, scale: &Scale) -> Object {
     let metadata = object::metadata(object);
     let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
     let metadata: Object =

@@ -82,6 +82,7 @@ impl Change {
     /// `None` when nothing changes that could be counted.
     fn of(request: &Request<'_>, renewed: bool) -> Option<Self> {
         let old = match request.operation {
+            Operation::Connect => return None,
             Operation::Create => None,
             // What is removed may have been changed by the same request; what was counted is in the store.
             Operation::Delete => {

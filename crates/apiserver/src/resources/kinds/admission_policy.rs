@@ -8,7 +8,7 @@ use super::{
     fields::{below, each, is_set, list, malformed, map, must_be, one_of, required, text, within},
     webhook::{FAILURE_POLICIES, MATCH_POLICIES, check_conditions, check_rule},
 };
-use crate::resources::Strategy;
+use crate::{admission::check_expressions, resources::Strategy};
 
 pub(crate) const VALIDATING: Strategy = Strategy {
     default: |policy| default_policy(policy, json!({})),
@@ -42,6 +42,8 @@ pub(crate) const MUTATING_BINDING: Strategy = Strategy {
 
 const PLAIN: Strategy = Strategy { generation: true, unconditional_update: false, ..Strategy::PLAIN };
 
+/// Most entries of each list of a policy.
+const MOST_ENTRIES: usize = 1000;
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
 
@@ -74,6 +76,12 @@ fn validate_policy(spec: &Object, errors: &mut Errors) {
         }),
     }
     check_conditions(spec, errors);
+    for field in ["variables", "validations", "auditAnnotations", "mutations"] {
+        let n_entries = list(spec, field).len();
+        if n_entries > MOST_ENTRIES {
+            errors.too_many(field, n_entries, MOST_ENTRIES);
+        }
+    }
     unique_by(spec, "variables", "name", errors);
     each(spec, "variables", errors, |variable, errors| {
         let name = text(variable, "name");
@@ -123,6 +131,7 @@ fn validate_validating(spec: &Object, errors: &mut Errors) {
         required(annotation, &["key"], errors);
         need_expression(annotation, "valueExpression", errors);
     });
+    check_expressions(spec, false, errors);
 }
 
 fn validate_mutating(spec: &Object, errors: &mut Errors) {
@@ -149,6 +158,14 @@ fn validate_mutating(spec: &Object, errors: &mut Errors) {
             }
         }
     });
+    below(spec, "matchConstraints", errors, |constraints, errors| {
+        each(constraints, "resourceRules", errors, |rule, errors| {
+            if list(rule, "operations").contains(&json!("DELETE")) {
+                errors.not_supported("operations", "DELETE", &["*", "CONNECT", "CREATE", "UPDATE"]);
+            }
+        });
+    });
+    check_expressions(spec, true, errors);
 }
 
 fn validate_binding(spec: &Object, errors: &mut Errors) {

@@ -7,7 +7,7 @@ use super::{
     checks::{defaults, defaults_in, selector, unique_by, visit},
     fields::{each, list, malformed, map, one_of, port, required, text, within},
 };
-use crate::resources::Strategy;
+use crate::{admission::expressions, resources::Strategy};
 
 pub(crate) const MUTATING: Strategy = Strategy {
     default: |webhooks| {
@@ -49,6 +49,7 @@ fn default_webhooks(configuration: &mut Object) {
 
 fn validate(configuration: &Object, errors: &mut Errors) {
     unique_by(configuration, "webhooks", "name", errors);
+    let env = expressions::env();
     each(configuration, "webhooks", errors, |webhook, errors| {
         check_name(text(webhook, "name"), errors);
         each(webhook, "rules", errors, check_rule);
@@ -73,6 +74,7 @@ fn validate(configuration: &Object, errors: &mut Errors) {
         selector(webhook, "namespaceSelector", errors);
         selector(webhook, "objectSelector", errors);
         check_conditions(webhook, errors);
+        expressions::check_conditions(&env, webhook, errors);
     });
 }
 

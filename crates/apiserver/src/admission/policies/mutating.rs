@@ -1,0 +1,182 @@
+//! Policies that change.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_cel::Budget;
+use windlass_machinery::{object::Object, patch::json_patch};
+
+use super::{
+    MOST, Run, definition::{Binding, Mutating, Mutation}, is_bound, merge::merge, namespace_object, params, rest,
+};
+use crate::{
+    admission::{
+        Operation, Plugin, Request,
+        kept::{Item, Kept},
+        subject::{Place, Subject},
+    },
+    status::{Outcome, Status},
+};
+
+pub(crate) struct MutatingPolicies {
+    policies: Kept<Mutating>,
+    bindings: Kept<Binding>,
+}
+
+impl MutatingPolicies {
+    pub(crate) fn new() -> Self {
+        MutatingPolicies {
+            policies: Kept::new("mutatingadmissionpolicies/", Mutating::of),
+            bindings: Kept::new("mutatingadmissionpolicybindings/", Binding::of),
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for MutatingPolicies {
+    fn name(&self) -> &'static str {
+        "MutatingAdmissionPolicy"
+    }
+
+    fn looks_again(&self) -> bool {
+        true
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    async fn mutate(&self, request: &mut Request<'_>) -> Outcome<()> {
+        if self.bindings.is_empty(request.view) || request.operation == Operation::Delete {
+            return Ok(());
+        }
+        let Some(subject) = Subject::of(request) else { return Ok(()) };
+        let (policies, bindings) = (self.policies.all(request.view), self.bindings.all(request.view));
+        let is_again = request.outside.is_again;
+        request.outside.policies.begin(&request.object);
+        let mut spent = request.outside.budget.spent();
+        let (mut n_runs, mut namespace) = (0, None);
+        for policy in policies.iter() {
+            let own = bindings.iter().filter(|binding| binding.value.policy == policy.name);
+            for binding in own {
+                let id = format!("{}/{}", policy.name, binding.name);
+                let common = &policy.value.common;
+                if is_again && !(policy.value.reinvoked && request.outside.policies.is_due(&id)) {
+                    continue;
+                }
+                let Some(place) = common.matching.find(&subject, request) else { continue };
+                if !is_bound(binding, &subject, request) {
+                    continue;
+                }
+                let all = match params::find(request.view, common, &binding.value, &subject) {
+                    Ok(all) => all,
+                    Err(_) if common.ignored => continue,
+                    Err(why) => {
+                        let why = format!("failed to configure binding: {why}");
+                        return Err(refusal(&subject, policy, binding, &why));
+                    }
+                };
+                let namespace =
+                    &*namespace.get_or_insert_with(|| namespace_object(&subject, request));
+                let before = request.object.clone();
+                for params in &all {
+                    n_runs += 1;
+                    if n_runs > MOST {
+                        let why = format!("more than {MOST} policies and params are in force for one request");
+                        return Err(Status::internal(why));
+                    }
+                    match change(&policy.value, &subject, place, namespace, params, request) {
+                        Ok(()) => {}
+                        Err(why) if common.ignored => {
+                            tracing::warn!(policy = policy.name, why, "a policy failed and is ignored");
+                        }
+                        Err(why) => return Err(refusal(&subject, policy, binding, &why)),
+                    }
+                    let budget = request.outside.budget.clone();
+                    rest(&mut spent, &budget).await;
+                }
+                let changed = request.object != before;
+                if changed {
+                    request.outside.again = true;
+                }
+                request.outside.policies.note(&id, changed, &request.object, policy.value.reinvoked);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refusal(
+    subject: &Subject<'_>,
+    policy: &Item<Mutating>,
+    binding: &Item<Binding>,
+    why: &str,
+) -> Box<Status> {
+    let (policy, binding) = (&policy.name, &binding.name);
+    let why = format!("MutatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {why}");
+    Status::denied(subject.resource, subject.name, "", &why)
+}
+
+/// Runs a policy once. Nothing is changed when any part of it fails.
+fn change(
+    policy: &Mutating,
+    subject: &Subject<'_>,
+    place: Place<'_>,
+    namespace: &Value,
+    params: &Value,
+    request: &mut Request<'_>,
+) -> Result<(), String> {
+    let mut budget = request.outside.budget.clone();
+    let outcome = made(policy, subject, place, namespace, params, request, &mut budget);
+    request.outside.budget = budget;
+    match outcome? {
+        Some(new) => subject.put_back(request, place, new),
+        None => Ok(()),
+    }
+}
+
+/// What a policy makes of the object; `None` when it is not about it.
+fn made(
+    policy: &Mutating,
+    subject: &Subject<'_>,
+    place: Place<'_>,
+    namespace: &Value,
+    params: &Value,
+    request: &Request<'_>,
+    budget: &mut Budget,
+) -> Result<Option<Object>, String> {
+    let mut form = subject.form(request, place);
+    for (index, mutation) in policy.mutations.iter().enumerate() {
+        let run = Run { subject, place, form: &form, namespace, params };
+        let inputs = run.inputs(request);
+        let variables = run.variables(&inputs, &policy.common);
+        if index == 0 && !policy.common.conditions.hold(&variables, budget)? {
+            return Ok(None);
+        }
+        let (Mutation::Apply(expression) | Mutation::Patch(expression)) = mutation;
+        let value = expression.run(&variables, budget).and_then(|value| value.to_json().map_err(|error| error.to_string()));
+        let value = value.map_err(|why| {
+            format!("expression '{}' resulted in error: {why}", expression.source.trim())
+        })?;
+        let Value::Object(object) = &form.object else { return Ok(None) };
+        let new = match (mutation, value) {
+            (Mutation::Apply(_), Value::Object(config)) => {
+                let mut new = object.clone();
+                let any = windlass_machinery::schema::Node::Any;
+                let schema = subject.schema(place).map_or(&any, |version| version.schema());
+                merge(&mut new, &config, schema).map_err(|why| format!("error applying mutation: {why}"))?;
+                new
+            }
+            (Mutation::Patch(_), operations @ Value::Array(_)) => {
+                json_patch(object, operations.to_string().as_bytes())
+                    .map_err(|error| format!("the patch cannot be applied: {}", crate::chain(&error)))?
+            }
+            (Mutation::Apply(_), _) => return Err("the expression comes to no Object".to_owned()),
+            (Mutation::Patch(_), _) => return Err("the expression comes to no list of JSONPatch".to_owned()),
+        };
+        form.object = Value::Object(new);
+    }
+    match form.object {
+        Value::Object(object) => Ok(Some(object)),
+        _ => Ok(None),
+    }
+}

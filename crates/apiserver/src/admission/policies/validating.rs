@@ -1,0 +1,181 @@
+//! Policies that refuse.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_cel::{Budget, Variables};
+
+use super::{
+    MOST, Run, definition::{Binding, Validating, Validation}, is_bound, namespace_object, params, rest,
+};
+use crate::{
+    admission::{
+        Plugin, Request,
+        kept::{Item, Kept, named},
+        subject::Subject,
+    },
+    status::{Outcome, Status},
+};
+
+pub(crate) struct ValidatingPolicies {
+    policies: Kept<Validating>,
+    bindings: Kept<Binding>,
+}
+
+impl ValidatingPolicies {
+    pub(crate) fn new() -> Self {
+        ValidatingPolicies {
+            policies: Kept::new("validatingadmissionpolicies/", Validating::of),
+            bindings: Kept::new("validatingadmissionpolicybindings/", Binding::of),
+        }
+    }
+}
+
+/// What a policy holds against a request.
+struct Finding {
+    message: String,
+    reason: String,
+}
+
+/// Longest message that an expression may make.
+const MOST_MESSAGE: usize = 5 * 1024;
+
+#[async_trait]
+impl Plugin for ValidatingPolicies {
+    fn name(&self) -> &'static str {
+        "ValidatingAdmissionPolicy"
+    }
+
+    fn is_outside(&self) -> bool {
+        true
+    }
+
+    async fn validate(&self, request: &mut Request<'_>) -> Outcome<()> {
+        if self.bindings.is_empty(request.view) {
+            return Ok(());
+        }
+        let Some(subject) = Subject::of(request) else { return Ok(()) };
+        let (policies, bindings) = (self.policies.all(request.view), self.bindings.all(request.view));
+        let mut budget = request.outside.budget.clone();
+        let (mut warnings, mut refused, mut n_runs, mut spent) = (vec![], None, 0, budget.spent());
+        let mut namespace = None;
+        for binding in bindings.iter() {
+            let Some(policy) = named(&policies, &binding.value.policy) else { continue };
+            let common = &policy.value.common;
+            let Some(place) = common.matching.find(&subject, request) else { continue };
+            if !is_bound(binding, &subject, request) {
+                continue;
+            }
+            let refuse = |finding: &Finding| {
+                let why = format!(
+                    "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
+                    policy.name, binding.name, finding.message
+                );
+                Status::denied(subject.resource, subject.name, &finding.reason, &why)
+            };
+            let all = match params::find(request.view, common, &binding.value, &subject) {
+                Ok(all) => all,
+                Err(_) if common.ignored => continue,
+                Err(why) => {
+                    let message = format!("failed to configure binding: {why}");
+                    refused = refused.or(Some(refuse(&Finding { message, reason: String::new() })));
+                    continue;
+                }
+            };
+            let form = subject.form(request, place);
+            let namespace = &*namespace.get_or_insert_with(|| namespace_object(&subject, request));
+            for params in &all {
+                n_runs += 1;
+                if n_runs > MOST {
+                    let why = format!("more than {MOST} policies and params are in force for one request");
+                    return Err(Status::internal(why));
+                }
+                let run = Run { subject: &subject, place, form: &form, namespace, params };
+                let findings = judge(&policy.value, &policy.name, &run, request, &mut budget);
+                for finding in &findings {
+                    if binding.value.denies && refused.is_none() {
+                        refused = Some(refuse(finding));
+                    }
+                    if binding.value.warns {
+                        warnings.push(format!(
+                            "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
+                            policy.name, binding.name, finding.message
+                        ));
+                    }
+                    if binding.value.audits {
+                        note_failure(policy, binding, finding, request);
+                    }
+                }
+                rest(&mut spent, &budget).await;
+            }
+        }
+        request.outside.budget = budget;
+        request.warnings.append(&mut warnings);
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+fn note_failure(policy: &Item<Validating>, binding: &Item<Binding>, finding: &Finding, request: &Request<'_>) {
+    tracing::info!(
+        policy = policy.name,
+        binding = binding.name,
+        message = finding.message,
+        resource = request.resource.qualified(),
+        name = request.name,
+        "a validation failed"
+    );
+}
+
+/// Runs a policy once.
+fn judge(
+    policy: &Validating,
+    name: &str,
+    run: &Run<'_>,
+    request: &Request<'_>,
+    budget: &mut Budget,
+) -> Vec<Finding> {
+    let common = &policy.common;
+    let inputs = run.inputs(request);
+    let variables = run.variables(&inputs, common);
+    let failed = |message: String| match common.ignored {
+        true => None,
+        false => Some(Finding { message, reason: String::new() }),
+    };
+    match common.conditions.hold(&variables, budget) {
+        Ok(true) => {}
+        Ok(false) => return vec![],
+        Err(why) => return failed(why).into_iter().collect(),
+    }
+    let mut findings = vec![];
+    for validation in &policy.validations {
+        match validation.expression.holds(&variables, budget) {
+            Ok(true) => {}
+            Ok(false) => findings.push(Finding {
+                message: message(validation, &variables, budget),
+                reason: validation.reason.clone(),
+            }),
+            Err(why) => findings.extend(failed(why)),
+        }
+    }
+    for (key, expression) in &policy.notes {
+        match expression.run(&variables, budget) {
+            Ok(value) => {
+                let value = value.to_json().unwrap_or(Value::Null);
+                if !value.is_null() {
+                    tracing::info!(policy = name, key, %value, "a policy leaves a note");
+                }
+            }
+            Err(why) => findings.extend(failed(format!("audit annotation '{key}': {why}"))),
+        }
+    }
+    findings
+}
+
+/// What is said when a validation does not hold.
+fn message<'a>(validation: &'a Validation, variables: &Variables<'a>, budget: &mut Budget) -> String {
+    let made = validation.message_expression.as_ref().and_then(|expression| {
+        let value = expression.run(variables, budget).ok()?;
+        let text = value.as_str()?.trim().to_owned();
+        (!text.is_empty() && !text.contains('\n') && text.len() <= MOST_MESSAGE).then_some(text)
+    });
+    made.unwrap_or_else(|| validation.message())
+}
