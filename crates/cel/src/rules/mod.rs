@@ -1,0 +1,266 @@
+//! The rules of a schema: `x-kubernetes-validations`, at any depth.
+//!
+//! [`Rules::compile`] finds and compiles them when a definition is written; [`Rules::check`] holds an object
+//! against them. The object is not copied: a rule sees the part of it that stands at its place.
+
+mod compile;
+mod correlate;
+mod path;
+
+use serde_json::Value;
+use windlass_machinery::field::{Errors, Fault, FieldError};
+
+use self::correlate::{Correlation, OldItems};
+use crate::{
+    budget::Budget,
+    error::{EvalError, Limit},
+    program::{Program, Variables},
+    types::ListKind,
+};
+
+/// What one rule may be estimated to cost, for all the places it may run at in one object.
+pub const RULE_COST_LIMIT: u64 = 10_000_000;
+/// What all rules of a schema may be estimated to cost.
+pub const SCHEMA_COST_LIMIT: u64 = 100_000_000;
+/// The longest message that an expression may make, in bytes.
+const MOST_MESSAGE: usize = 5 * 1024;
+
+/// The rules of a schema, compiled.
+#[derive(Debug)]
+pub struct Rules {
+    root: Place,
+}
+
+/// What is checked at one place of a schema, and below.
+#[derive(Debug, Default)]
+struct Place {
+    /// The type in the schema, which messages show instead of the value.
+    kind: Box<str>,
+    rules: Vec<Rule>,
+    properties: Vec<(Box<str>, Place)>,
+    items: Option<Box<(Place, ListKind)>>,
+    values: Option<Box<Place>>,
+}
+
+impl Place {
+    fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.properties.is_empty() && self.items.is_none() && self.values.is_none()
+    }
+}
+
+#[derive(Debug)]
+struct Rule {
+    /// As it was written, for messages.
+    text: Box<str>,
+    program: Program,
+    message: Option<Box<str>>,
+    message_expression: Option<(Box<str>, Program)>,
+    fault: Fault,
+    /// Below the place, such as `spec.name`.
+    field: Box<str>,
+    old: Old,
+}
+
+/// How a rule looks at the object before the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Old {
+    /// It does not.
+    No,
+    /// It runs only when there is one.
+    Needed,
+    /// It runs always.
+    Optional,
+}
+
+impl Rule {
+    /// What names the rule in a message.
+    fn name(&self) -> &str {
+        self.message.as_deref().unwrap_or(&self.text)
+    }
+}
+
+/// Nothing more is to be run.
+struct Stop;
+
+impl Rules {
+    /// Compiles all rules of a schema, the root of which is a resource; `None` when there are none.
+    ///
+    /// The fields of the errors are within the schema, such as
+    /// `properties[spec].x-kubernetes-validations[0].rule`.
+    pub fn compile(schema: &Value) -> Result<Option<Rules>, Vec<FieldError>> {
+        compile::compile(schema)
+    }
+
+    /// Holds an object against the rules. With the object as it was before, rules about the change are run
+    /// too, and a part that has not changed may go on breaking a rule.
+    pub fn check(&self, new: &Value, old: Option<&Value>, budget: &mut Budget, errors: &mut Errors) {
+        let correlation = Correlation::root(new, old);
+        let mut run = Run { budget, errors };
+        // The fault that stopped the run has been recorded.
+        let _ = run.place(&self.root, new, old, &correlation, true);
+    }
+}
+
+struct Run<'r> {
+    budget: &'r mut Budget,
+    errors: &'r mut Errors,
+}
+
+impl Run<'_> {
+    fn place(
+        &mut self,
+        place: &Place,
+        new: &Value,
+        old: Option<&Value>,
+        correlation: &Correlation<'_, '_>,
+        root: bool,
+    ) -> Result<(), Stop> {
+        // A value that is null is for the place around it to judge.
+        if new.is_null() {
+            return Ok(());
+        }
+        let old = old.filter(|old| !old.is_null());
+        if !place.rules.is_empty() {
+            let variables = Variables::new().json("self", new);
+            for rule in &place.rules {
+                self.rule(place, rule, &variables, new, old, correlation)?;
+            }
+        }
+        match new {
+            Value::Object(map) => {
+                for (name, child) in &place.properties {
+                    let Some(value) = map.get(&**name) else { continue };
+                    let below = match &**name {
+                        // The version of both is the same by now, so its change cannot be seen.
+                        "apiVersion" | "kind" if root => Correlation::none(value),
+                        _ => correlation.key(name, value),
+                    };
+                    let old = old.and_then(|old| old.get(&**name));
+                    self.below(|errors, check| errors.at(name, check), child, value, old, &below)?;
+                }
+                for (key, value) in place.values.as_ref().map(|_| map).into_iter().flatten() {
+                    let Some(child) = &place.values else { break };
+                    let below = correlation.key(key, value);
+                    let old = old.and_then(|old| old.get(key));
+                    self.below(|errors, check| errors.at_key("", key, check), child, value, old, &below)?;
+                }
+            }
+            Value::Array(items) => {
+                let Some((child, kind)) = place.items.as_deref() else { return Ok(()) };
+                let old_items = OldItems::new(old, kind);
+                let correlated = correlation.items(kind);
+                for (index, item) in items.iter().enumerate() {
+                    let below = correlation.item(item, correlated.get(item));
+                    let old = old_items.get(item);
+                    self.below(|errors, check| errors.at_index("", index, check), child, item, old, &below)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Goes to a place below, and comes back.
+    fn below(
+        &mut self,
+        at: impl FnOnce(&mut Errors, &mut dyn FnMut(&mut Errors) -> Result<(), Stop>) -> Result<(), Stop>,
+        child: &Place,
+        value: &Value,
+        old: Option<&Value>,
+        correlation: &Correlation<'_, '_>,
+    ) -> Result<(), Stop> {
+        let budget = &mut *self.budget;
+        at(self.errors, &mut |errors: &mut Errors| {
+            Run { budget, errors }.place(child, value, old, correlation, false)
+        })
+    }
+
+    fn rule<'a>(
+        &mut self,
+        place: &Place,
+        rule: &'a Rule,
+        plain: &Variables<'a>,
+        new: &'a Value,
+        old: Option<&'a Value>,
+        correlation: &Correlation<'_, '_>,
+    ) -> Result<(), Stop> {
+        let with_old = match (rule.old, old) {
+            (Old::No, _) => None,
+            (Old::Needed, Some(old)) => Some(Variables::new().json("self", new).json("oldSelf", old)),
+            (Old::Needed, None) => return Ok(()),
+            (Old::Optional, old) => Some(Variables::new().json("self", new).optional_json("oldSelf", old)),
+        };
+        let variables = with_old.as_ref().unwrap_or(plain);
+        match rule.program.eval(variables, self.budget) {
+            Ok(value) if value.as_bool() == Some(true) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return self.failed(place, rule, &error),
+        }
+        let message = match &rule.message_expression {
+            Some((text, program)) => self.message(place, text, program, variables)?,
+            None => None,
+        };
+        // What was wrong before and has not been touched is let pass, but not by a rule about the change.
+        if rule.old == Old::No && correlation.unchanged() {
+            return Ok(());
+        }
+        let message = message.unwrap_or_else(|| match &rule.message {
+            Some(message) => message.to_string(),
+            None => format!("failed rule: {}", rule.text),
+        });
+        let shown = match rule.fault {
+            Fault::Required | Fault::Forbidden => String::new(),
+            _ => format!("{:?}", place.kind),
+        };
+        self.errors.push(rule.fault, &rule.field, shown, message);
+        Ok(())
+    }
+
+    /// Records that a rule came to no value.
+    fn failed(&mut self, place: &Place, rule: &Rule, error: &EvalError) -> Result<(), Stop> {
+        let name = rule.name();
+        let (detail, outcome) = match error {
+            EvalError::Budget(Limit::Object) => (error.to_string(), Err(Stop)),
+            EvalError::Budget(Limit::Expression) => {
+                let why = "no further validation rules will be run due to call cost exceeds limit for rule";
+                (format!("'{error}': {why}: {name}"), Err(Stop))
+            }
+            _ if error.is_no_such_overload() => {
+                let why = "call arguments did not match a supported operator, function or macro signature";
+                (format!("'{error}': {why} for rule: {name}"), Ok(()))
+            }
+            _ => (format!("{error} evaluating rule: {name}"), Ok(())),
+        };
+        self.errors.push(Fault::Invalid, "", format!("{:?}", place.kind), detail);
+        outcome
+    }
+
+    /// The message that an expression makes; `None` when there is nothing to be made of it.
+    fn message<'a>(
+        &mut self,
+        place: &Place,
+        text: &str,
+        program: &'a Program,
+        variables: &Variables<'a>,
+    ) -> Result<Option<String>, Stop> {
+        let detail = match program.eval(variables, self.budget) {
+            Ok(value) => {
+                let message = value.as_str().unwrap_or_default().trim();
+                let fits = !message.is_empty() && message.len() <= MOST_MESSAGE && !message.contains('\n');
+                return Ok(fits.then(|| message.to_owned()));
+            }
+            Err(EvalError::Budget(Limit::Object)) => {
+                "messageExpression evaluation failed due to running out \
+                 of cost budget, no further validation rules will be run"
+                    .to_owned()
+            }
+            Err(EvalError::Budget(Limit::Expression)) => {
+                let why = "no further validation rules will be run due to call cost exceeds limit";
+                format!("{why} for messageExpression: {text:?}")
+            }
+            Err(_) => return Ok(None),
+        };
+        self.errors.push(Fault::Invalid, "", format!("{:?}", place.kind), detail);
+        Err(Stop)
+    }
+}
