@@ -1,5 +1,6 @@
 //! The API server from the outside, without a network: what clients may rely on.
 
+mod admission;
 mod client;
 mod corpus;
 mod creating;
@@ -7,6 +8,7 @@ mod deleting;
 mod describing;
 mod forms;
 mod fuzz;
+mod hooks;
 mod listing;
 mod subresources;
 mod updating;

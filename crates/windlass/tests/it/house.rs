@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("machinery", &[]),
     ("cel", &["machinery"]),
     ("store", &[]),
-    ("apiserver", &["machinery", "store"]),
+    ("apiserver", &["cel", "machinery", "store"]),
     ("windlass", &["apiserver", "machinery", "store"]),
 ];
 
