@@ -4,6 +4,7 @@ mod changes;
 mod clients_kube_rs;
 mod clients_print;
 mod kubectl_access;
+mod kubectl_admission;
 mod kubectl_apply;
 mod kubectl_change;
 mod kubectl_create;
