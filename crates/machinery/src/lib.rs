@@ -3,6 +3,7 @@
 //! Pure: no input or output, no clock, no randomness; time and ids come in as arguments. An object is a JSON
 //! map ([`object::Object`]); what is known about its kind comes in as a compiled [`schema`].
 
+pub mod apply;
 pub mod decode;
 pub mod field;
 pub mod managed;

@@ -6,6 +6,7 @@ mod clients_print;
 mod kubectl_access;
 mod kubectl_admission;
 mod kubectl_apply;
+mod kubectl_apply_server_side;
 mod kubectl_change;
 mod kubectl_create;
 mod kubectl_delete;

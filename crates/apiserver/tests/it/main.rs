@@ -10,6 +10,7 @@ mod forms;
 mod fuzz;
 mod hooks;
 mod listing;
+mod scenarios;
 mod subresources;
 mod updating;
 mod watching;

@@ -2,22 +2,25 @@
 
 use serde_json::Value;
 use windlass_machinery::{
+    apply::merge_into,
     object::Object,
     schema::{Node, Ownership},
 };
 
 /// Puts everything that is in a configuration into an object: maps by field, keyed lists by entry, sets by value. What
 /// has one owner as a whole cannot be changed this way.
-pub(super) fn merge(live: &mut Object, config: &Object, schema: &Node) -> Result<(), String> {
-    Merging { path: String::new() }.map(live, config, schema)
+pub(super) fn merge(live: &mut Object, mut config: Object, schema: &Node) -> Result<(), String> {
+    Parts { path: String::new() }.map(&mut config, schema)?;
+    merge_into(live, &config, schema).map_err(|error| crate::chain(&error))
 }
 
-struct Merging {
+/// Goes through a configuration, drops what is null, and finds what cannot be changed in parts.
+struct Parts {
     /// Where it stands, such as `.spec.containers`.
     path: String,
 }
 
-impl Merging {
+impl Parts {
     fn below<T>(&mut self, step: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         let len = self.path.len();
         self.path.push_str(step);
@@ -26,99 +29,41 @@ impl Merging {
         outcome
     }
 
-    fn map(&mut self, live: &mut Object, config: &Object, node: &Node) -> Result<(), String> {
-        for (name, value) in config.iter().filter(|(_, value)| !value.is_null()) {
+    fn map(&mut self, config: &mut Object, node: &Node) -> Result<(), String> {
+        config.retain(|_, value| !value.is_null());
+        for (name, value) in config.iter_mut() {
             let (child, ownership) = match node.field(name) {
                 Some(field) => (&field.node, &field.merge.ownership),
+                // The metadata of every kind is the same, whether its schema says so or not.
+                None if self.path.is_empty() && name == "metadata" => continue,
                 None => (node.items().unwrap_or(&Node::Any), &Ownership::Plain),
             };
-            let slot = live.entry(name.as_str()).or_insert(Value::Null);
-            self.below(&format!(".{name}"), |merging| merging.value(slot, value, child, ownership))?;
+            self.below(&format!(".{name}"), |parts| parts.value(value, child, ownership))?;
         }
         Ok(())
     }
 
-    fn value(
-        &mut self,
-        live: &mut Value,
-        config: &Value,
-        node: &Node,
-        ownership: &Ownership,
-    ) -> Result<(), String> {
+    fn value(&mut self, config: &mut Value, node: &Node, ownership: &Ownership) -> Result<(), String> {
         match (config, ownership) {
-            (Value::Object(_), Ownership::Atomic) => Err(self.atomic()),
+            (Value::Object(_) | Value::Array(_), Ownership::Atomic) => Err(self.atomic()),
             (Value::Object(_), _) if node.is_atomic() => Err(self.atomic()),
-            (Value::Object(config), _) => {
-                if !live.is_object() {
-                    *live = Value::Object(Object::new());
-                }
-                match live.as_object_mut() {
-                    Some(live) => self.map(live, config, node),
-                    None => Ok(()),
-                }
-            }
-            (Value::Array(config), Ownership::Keyed(keys)) => {
-                let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
-                self.entries(list(live), config, &keys, node.items().unwrap_or(&Node::Any))
-            }
-            (Value::Array(config), Ownership::Set) => {
-                let live = list(live);
-                for value in config {
-                    if !live.contains(value) {
-                        live.push(value.clone());
-                    }
+            (Value::Object(config), _) => self.map(config, node),
+            (Value::Array(entries), Ownership::Keyed(_)) => {
+                let items = node.items().unwrap_or(&Node::Any);
+                for (index, entry) in entries.iter_mut().enumerate() {
+                    self.below(&format!("[{index}]"), |parts| match entry {
+                        Value::Object(entry) => parts.map(entry, items),
+                        _ => Err(format!("{} is no object", parts.path)),
+                    })?;
                 }
                 Ok(())
             }
-            (Value::Array(_), _) => Err(self.atomic()),
-            (scalar, _) => {
-                *live = scalar.clone();
-                Ok(())
-            }
+            (Value::Array(_), Ownership::Plain) => Err(self.atomic()),
+            _ => Ok(()),
         }
-    }
-
-    fn entries(
-        &mut self,
-        live: &mut Vec<Value>,
-        config: &[Value],
-        keys: &[&str],
-        node: &Node,
-    ) -> Result<(), String> {
-        for (index, entry) in config.iter().enumerate() {
-            let Some(wanted) = entry.as_object() else {
-                return Err(format!("{}[{index}] is no object", self.path));
-            };
-            if let Some(key) = keys.iter().find(|key| wanted.get(**key).is_none_or(Value::is_null)) {
-                return Err(format!("{}[{index}] has no {key}, by which entries are told apart", self.path));
-            }
-            let same = |one: &&mut Value| keys.iter().all(|key| one.get(*key) == wanted.get(*key));
-            let place = match live.iter_mut().find(same) {
-                Some(known) => known,
-                None => {
-                    live.push(Value::Object(Object::new()));
-                    let last = live.len() - 1;
-                    &mut live[last]
-                }
-            };
-            let Some(place) = place.as_object_mut() else { continue };
-            self.below(&format!("[{index}]"), |merging| merging.map(place, wanted, node))?;
-        }
-        Ok(())
     }
 
     fn atomic(&self) -> String {
         format!("may not mutate atomic arrays, maps or structs: {}", self.path)
-    }
-}
-
-/// The list in a value, which is made one.
-fn list(value: &mut Value) -> &mut Vec<Value> {
-    if !value.is_array() {
-        *value = Value::Array(vec![]);
-    }
-    match value {
-        Value::Array(list) => list,
-        _ => unreachable!("it was made a list"),
     }
 }

@@ -163,7 +163,7 @@ fn made(
                 let mut new = object.clone();
                 let any = windlass_machinery::schema::Node::Any;
                 let schema = subject.schema(place).map_or(&any, |version| version.schema());
-                merge(&mut new, &config, schema).map_err(|why| format!("error applying mutation: {why}"))?;
+                merge(&mut new, config, schema).map_err(|why| format!("error applying mutation: {why}"))?;
                 new
             }
             (Mutation::Patch(_), operations @ Value::Array(_)) => {
