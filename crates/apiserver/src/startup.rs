@@ -14,13 +14,12 @@ use windlass_store::{Delivery, Entry, Expect, Read, ReadError, Revision, Snapsho
 
 use crate::{ApiServer, StartError, admission::User, registry::Author};
 
+/// The name of the server itself as a user.
+pub(crate) const ITSELF: &str = "system:apiserver";
+
 /// Who the server itself is, to admission and in managed fields.
 fn itself() -> User {
-    User {
-        name: "system:apiserver".to_owned(),
-        groups: vec!["system:masters".to_owned()],
-        uid: String::new(),
-    }
+    User { name: ITSELF.to_owned(), groups: vec!["system:masters".to_owned()], uid: String::new() }
 }
 
 /// Creates the objects that every server has, unless they are there.

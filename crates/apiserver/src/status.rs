@@ -32,7 +32,14 @@ impl std::error::Error for Status {}
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Box<Self> {
-        Box::new(Status { code, reason, message: message.into(), details: Map::new(), next: None, warnings: vec![] })
+        Box::new(Status {
+            code,
+            reason,
+            message: message.into(),
+            details: Map::new(),
+            next: None,
+            warnings: vec![],
+        })
     }
 
     /// A status about one object.
@@ -191,7 +198,12 @@ impl Status {
     }
 
     /// A webhook refuses: the code, the reason and the details are its own.
-    pub(crate) fn from_outside(code: u16, reason: &str, message: String, details: Map<String, Value>) -> Box<Self> {
+    pub(crate) fn from_outside(
+        code: u16,
+        reason: &str,
+        message: String,
+        details: Map<String, Value>,
+    ) -> Box<Self> {
         let reason = KNOWN_REASONS.iter().find(|known| **known == reason).copied().unwrap_or_default();
         Box::new(Status { details, ..*Self::new(code, reason, message) })
     }

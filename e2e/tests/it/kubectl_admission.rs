@@ -53,7 +53,10 @@ fn what_a_policy_gets_wrong_about_a_kind_can_be_read_in_its_status() {
     let server = Server::start();
     create(&server, POLICY);
     let path = ".status.typeChecking.expressionWarnings[0].fieldRef";
-    assert_eq!(field(&server, "validatingadmissionpolicy few-replicas", path), "spec.validations[1].expression");
+    assert_eq!(
+        field(&server, "validatingadmissionpolicy few-replicas", path),
+        "spec.validations[1].expression"
+    );
 }
 
 #[test]
@@ -95,7 +98,11 @@ spec: {policyName: label}
 
 #[test]
 fn a_webhook_by_url_refuses() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(1)
+        .build()
+        .expect("a runtime");
     let work = Arc::new(|_: &str, body: &[u8]| {
         let review: Value = serde_json::from_slice(body).expect("a review is JSON");
         let response = json!({
@@ -103,7 +110,8 @@ fn a_webhook_by_url_refuses() {
             "status": {"message": "no such names here", "code": 403, "reason": "Forbidden"},
             "warnings": ["names are looked at"],
         });
-        let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+        let answer =
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
         Reply::ok(answer.to_string())
     });
     let hooks = runtime.block_on(Hooks::start(&["127.0.0.1"], work));
@@ -119,11 +127,20 @@ fn a_webhook_by_url_refuses() {
     });
     create(&server, &configuration.to_string());
     let refused = server.kubectl("create -f -").yaml(&config("bad")).fails();
-    contains(&refused, &["admission webhook \"names.example.com\" denied the request: no such names here", "Warning: names are looked at"]);
+    contains(
+        &refused,
+        &[
+            "admission webhook \"names.example.com\" denied the request: no such names here",
+            "Warning: names are looked at",
+        ],
+    );
     create(&server, &config("good"));
     drop((hooks, runtime));
     let refused = server.kubectl("create -f -").yaml(&config("later")).fails();
-    contains(&refused, &["failed calling webhook \"names.example.com\": failed to call webhook: Post \"https://127.0.0.1:"]);
+    contains(
+        &refused,
+        &["failed calling webhook \"names.example.com\": failed to call webhook: Post \"https://127.0.0.1:"],
+    );
     server.kubectl("delete validatingwebhookconfiguration names").ok();
     create(&server, &config("later"));
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_cel::{
-    Asked, Authorizer, Budget, Check, CompileError, Decision, Declared, Env, Extension, ExtensionType, Program,
-    ResourceCheck, Type, Value as Cel, Variables,
+    Asked, Authorizer, Budget, Check, CompileError, Decision, Declared, Env, Extension, ExtensionType,
+    Program, ResourceCheck, Type, Value as Cel, Variables,
 };
 use windlass_machinery::{
     field::Errors,
@@ -99,13 +99,21 @@ impl Expression {
     }
 
     /// What it comes to.
-    pub(super) fn run<'a>(&'a self, variables: &Variables<'a>, budget: &mut Budget) -> Result<Cel<'a>, String> {
+    pub(super) fn run<'a>(
+        &'a self,
+        variables: &Variables<'a>,
+        budget: &mut Budget,
+    ) -> Result<Cel<'a>, String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
         program.eval(variables, budget).map_err(|error| error.to_string())
     }
 
     /// Whether it holds; the words of a failure name the expression.
-    pub(super) fn holds<'a>(&'a self, variables: &Variables<'a>, budget: &mut Budget) -> Result<bool, String> {
+    pub(super) fn holds<'a>(
+        &'a self,
+        variables: &Variables<'a>,
+        budget: &mut Budget,
+    ) -> Result<bool, String> {
         let outcome = self.run(variables, budget);
         let outcome = outcome.and_then(|value| value.as_bool().ok_or_else(|| "no boolean".to_owned()));
         outcome.map_err(|error| format!("expression '{}' resulted in error: {error}", self.source.trim()))
@@ -191,7 +199,8 @@ struct Known<'u>(&'u User);
 
 impl Authorizer for Known<'_> {
     fn check(&self, service_account: Option<(&str, &str)>, _verb: &str, _check: Check<'_>) -> Decision {
-        let allowed = service_account.is_none() && self.0.groups.iter().any(|group| group == "system:masters");
+        let allowed =
+            service_account.is_none() && self.0.groups.iter().any(|group| group == "system:masters");
         Decision { allowed, ..Decision::default() }
     }
 }
@@ -205,7 +214,12 @@ pub(super) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    pub(super) fn new(subject: &Subject<'_>, request: &Request<'a>, place: Place<'_>, form: &'a Form) -> Self {
+    pub(super) fn new(
+        subject: &Subject<'_>,
+        request: &Request<'a>,
+        place: Place<'_>,
+        form: &'a Form,
+    ) -> Self {
         let own = ResourceCheck {
             group: subject.place.group.to_owned(),
             resource: subject.place.plural.to_owned(),

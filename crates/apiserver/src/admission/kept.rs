@@ -59,7 +59,9 @@ impl<T> Kept<T> {
         let entries = view.snapshot.iter(self.prefix.as_bytes(), None);
         let items = entries.filter_map(|entry| {
             let place = known.binary_search_by(|item| item.key.cmp(&entry.key)).ok();
-            if let Some(item) = place.map(|place| &known[place]).filter(|item| item.revision == entry.revision) {
+            if let Some(item) =
+                place.map(|place| &known[place]).filter(|item| item.revision == entry.revision)
+            {
                 return Some(Arc::clone(item));
             }
             let object = Stored::new(&entry.value)?.object(entry.revision.get())?;

@@ -99,7 +99,9 @@ impl Matching {
         let selector = |field: &str| match object.get(field) {
             None | Some(Value::Null) => LabelSelector::everything(),
             // What cannot be read was not let in.
-            Some(selector) => LabelSelector::from_object(selector).unwrap_or_else(|_| LabelSelector::nothing()),
+            Some(selector) => {
+                LabelSelector::from_object(selector).unwrap_or_else(|_| LabelSelector::nothing())
+            }
         };
         Matching {
             rules: None,

@@ -9,10 +9,11 @@ use windlass_machinery::{
     schema::check,
 };
 
-use super::{Operation, Request};
+use super::{Operation, Request, View};
 use crate::{
     registry::{Propagation, convert, set_path},
     resources::{Resource, Version},
+    startup::ITSELF,
     verbs::scale,
 };
 
@@ -63,11 +64,12 @@ const TWINS: &[(Place<'static>, Place<'static>)] = &[(
 )];
 
 impl<'a> Subject<'a> {
-    /// The request, unless nobody is asked about it: it is about the configuration of admission itself, or it follows
-    /// from another request that was asked about.
+    /// The request, unless nobody is asked about it: it is about the configuration of admission itself, it is the server's
+    /// own, which must start and tidy up whatever people have configured, or it follows from another request that was
+    /// asked about.
     pub(super) fn of(request: &Request<'a>) -> Option<Self> {
         let resource = request.resource;
-        if resource.group == CONFIGURATION {
+        if resource.group == CONFIGURATION || request.user.name == ITSELF {
             return None;
         }
         let is_own = match request.operation {
@@ -82,7 +84,8 @@ impl<'a> Subject<'a> {
         let acts = matches!(request.operation, Operation::Create | Operation::Connect) && !sub.is_empty();
         let own_kind = match (acts, sub) {
             (true, _) => {
-                let text = |field: &str| object::str_at(&request.object, &[field]).unwrap_or_default().to_owned();
+                let text =
+                    |field: &str| object::str_at(&request.object, &[field]).unwrap_or_default().to_owned();
                 Some((text("apiVersion"), text("kind")))
             }
             (false, "scale") => Some(("autoscaling/v1".to_owned(), "Scale".to_owned())),
@@ -150,7 +153,8 @@ impl<'a> Subject<'a> {
             "dryRun": request.dry_run,
             "options": options(request),
         });
-        for (field, value) in [("namespace", self.namespace), ("subResource", self.sub), ("requestSubResource", self.sub)]
+        for (field, value) in
+            [("namespace", self.namespace), ("subResource", self.sub), ("requestSubResource", self.sub)]
         {
             if !value.is_empty() {
                 all[field] = value.into();
@@ -163,7 +167,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The object and the old one in the version of a place; null where there is none.
-    pub(super) fn form(&self, request: &Request<'_>, place: Place<'_>) -> Form {
+    pub(super) fn form(&self, request: &Request<'a>, place: Place<'_>) -> Form {
         let object = match request.operation {
             Operation::Delete => Value::Null,
             _ => self.shown(request, &request.object, place),
@@ -171,7 +175,7 @@ impl<'a> Subject<'a> {
         Form { object, old: request.old.map_or(Value::Null, |old| self.shown(request, old, place)) }
     }
 
-    fn shown(&self, request: &Request<'_>, object: &Object, place: Place<'_>) -> Value {
+    fn shown(&self, request: &Request<'a>, object: &Object, place: Place<'_>) -> Value {
         match (&self.own_kind, &self.resource.scale) {
             (Some(_), Some(row)) if self.sub == "scale" => Value::Object(scale::show(object, row)),
             (Some(_), _) => Value::Object(object.clone()),
@@ -179,23 +183,31 @@ impl<'a> Subject<'a> {
                 let mut shown = object.clone();
                 let api_version = place.api_version();
                 if object::str_at(&shown, &["apiVersion"]) != Some(&api_version) {
-                    convert(request.resource, &mut shown, &api_version);
+                    convert(self.row(request.view, place), &mut shown, &api_version);
                 }
                 Value::Object(shown)
             }
         }
     }
 
+    /// The row that serves a place.
+    fn row(&self, view: &'a View, place: Place<'_>) -> &'a Resource {
+        match (place.group, place.plural) == (self.place.group, self.place.plural) {
+            true => self.resource,
+            false => view.catalog.get(place.group, place.plural).map_or(self.resource, |row| row),
+        }
+    }
+
     /// The schema of the object at a place; none for what subresources take.
-    pub(super) fn schema(&self, place: Place<'_>) -> Option<&'a Version> {
-        self.own_kind.is_none().then(|| self.resource.version(place.version))?
+    pub(super) fn schema(&self, view: &'a View, place: Place<'_>) -> Option<&'a Version> {
+        self.own_kind.is_none().then(|| self.row(view, place).version(place.version))?
     }
 
     /// Puts a changed object, in the version of a place, back into the request: checked and defaulted. Fails with words
     /// when it is no object of its kind any more.
     pub(super) fn put_back(
         &self,
-        request: &mut Request<'_>,
+        request: &mut Request<'a>,
         place: Place<'_>,
         mut new: Object,
     ) -> Result<(), String> {
@@ -215,7 +227,7 @@ impl<'a> Subject<'a> {
                 return Err(format!("{field} was changed, which makes another kind of object of it"));
             }
         }
-        if let Some(version) = self.schema(place) {
+        if let Some(version) = self.schema(request.view, place) {
             let report = check(version.schema(), &mut new);
             if let Some(fault) = report.faults.first() {
                 return Err(format!("the changed object is no {kind}: {fault}"));
@@ -228,7 +240,7 @@ impl<'a> Subject<'a> {
             }
         }
         if api_version != self.resource.stored_as {
-            convert(self.resource, &mut new, &self.resource.stored_as);
+            convert(self.row(request.view, place), &mut new, &self.resource.stored_as);
         }
         keep_system_fields(&mut new, &request.object);
         if request.part.is_none() {

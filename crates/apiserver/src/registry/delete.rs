@@ -68,6 +68,7 @@ impl Registry {
         options: &DeleteOptions,
         author: &mut Author<'_>,
     ) -> Outcome<Attempt> {
+        author.warnings.clear();
         let view = self.view().await?;
         let key = resource.key(namespace, name);
         let entry = view.snapshot.get(key.as_bytes()).ok_or_else(|| Status::not_found(resource, name))?;

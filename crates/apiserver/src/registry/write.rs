@@ -15,15 +15,16 @@ use windlass_machinery::{
 use windlass_store::{CommitError, Expect, Mismatch, Revision, Txn};
 
 use super::{
-    Registry, parse,
+    Registry,
     delete::DeleteOptions,
+    parse,
     parts::{counts_as_change, restrict, unowned},
     render::convert,
     served::Served,
 };
 use crate::{
-    http::Target,
     admission::{Effects, Operation, Outside, Request, User, View},
+    http::Target,
     resources::{Part, Resource},
     status::{Outcome, Status},
 };

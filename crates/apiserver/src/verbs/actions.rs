@@ -113,6 +113,7 @@ async fn bind_pod(
     let api_version = target.resource.api_version(&target.version);
     let mut author = author(call, &manager, &api_version)?;
     let binding = &server.registry.ask(target, Operation::Create, binding.clone(), &mut author).await?;
+    let mut warnings = std::mem::take(&mut author.warnings);
     let catalog = server.registry.catalog.load_full();
     let pods = catalog.get("", "pods").ok_or_else(Status::no_such_path)?;
     let node = str_at(binding, &["target", "name"]).unwrap_or_default();
@@ -137,7 +138,7 @@ async fn bind_pod(
     };
     author.api_version = "v1";
     server.registry.update(pods, &target.namespace, name, Some(&part), &change, &mut author).await?;
-    let warnings = author.warnings;
+    warnings.append(&mut author.warnings);
     call.warnings.extend(warnings);
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
@@ -207,6 +208,7 @@ pub(crate) async fn evict(
     let mut author = author(call, &manager, "v1")?;
     author.dry_run |= is_dry_run(asked_dry_runs(&eviction), &mut Errors::new());
     eviction = server.registry.ask(target, Operation::Create, eviction, &mut author).await?;
+    let mut warnings = std::mem::take(&mut author.warnings);
     let options = DeleteOptions {
         grace: int_at(&eviction, &["deleteOptions", "gracePeriodSeconds"]),
         uid: str_at(&eviction, &["deleteOptions", "preconditions", "uid"]).map(str::to_owned),
@@ -224,7 +226,7 @@ pub(crate) async fn evict(
     author.dry_run = dry_run;
     author.through = "eviction";
     server.registry.delete(&target.resource, &target.namespace, name, &options, &mut author).await?;
-    let warnings = author.warnings;
+    warnings.append(&mut author.warnings);
     call.warnings.extend(warnings);
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});

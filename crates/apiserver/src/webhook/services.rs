@@ -75,7 +75,8 @@ fn behind(view: &View, namespace: &str, name: &str, port_name: &str) -> Vec<Sock
             }
         }
     }
-    let endpoints = view.get("", "endpoints", namespace, name).map(|(endpoints, _)| endpoints).unwrap_or_default();
+    let endpoints =
+        view.get("", "endpoints", namespace, name).map(|(endpoints, _)| endpoints).unwrap_or_default();
     for subset in list_at(&endpoints, &["subsets"]).iter().filter_map(Value::as_object) {
         let addresses = list_at(subset, &["addresses"]).iter().filter_map(|one| one.get("ip")?.as_str());
         pair(addresses, subset, port_name, &mut found);

@@ -23,7 +23,9 @@ struct At(Option<SocketAddr>);
 #[async_trait]
 impl Services for At {
     async fn addresses(&self, namespace: &str, name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-        self.0.map(|address| vec![address]).ok_or_else(|| format!("nothing is known of {namespace}/{name}:{port}"))
+        self.0
+            .map(|address| vec![address])
+            .ok_or_else(|| format!("nothing is known of {namespace}/{name}:{port}"))
     }
 }
 
@@ -77,7 +79,10 @@ async fn only_the_given_authority_is_trusted() {
     let refused = said(&nowhere(), &hook(config(other.bundle().into()))).await;
     assert!(refused.contains("certificate"), "{refused}");
     let refused = said(&nowhere(), &hook(config(Value::Null))).await;
-    assert!(refused.starts_with("Post \"https://127.0.0.1:") || refused.contains("clientConfig"), "{refused}");
+    assert!(
+        refused.starts_with("Post \"https://127.0.0.1:") || refused.contains("clientConfig"),
+        "{refused}"
+    );
     assert_eq!(hooks.requests(), 0);
 }
 
@@ -189,7 +194,8 @@ async fn services_are_found_by_what_is_stored_about_them() {
     put("", "services", service("own", json!({"clusterIP": "10.96.0.7", "ports": ports}))).await;
     put("", "services", service("headless", json!({"clusterIP": "None", "ports": ports}))).await;
     put("", "services", service("backed", json!({"clusterIP": "10.96.0.8", "ports": ports}))).await;
-    put("", "services", service("outside", json!({"type": "ExternalName", "externalName": "localhost"}))).await;
+    put("", "services", service("outside", json!({"type": "ExternalName", "externalName": "localhost"})))
+        .await;
     let slice = json!({
         "metadata": {"name": "backed-1", "labels": {"kubernetes.io/service-name": "backed"}},
         "endpoints": [
@@ -209,7 +215,10 @@ async fn services_are_found_by_what_is_stored_about_them() {
     found.sort();
     let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["192.0.2.1:9443", "192.0.2.3:9444"]);
-    assert_eq!(services.addresses("a", "own", 443).await.expect("an address")[0].to_string(), "10.96.0.7:443");
+    assert_eq!(
+        services.addresses("a", "own", 443).await.expect("an address")[0].to_string(),
+        "10.96.0.7:443"
+    );
     assert!(services.addresses("a", "outside", 443).await.expect("an address")[0].ip().is_loopback());
     for (name, port, why) in [
         ("absent", 443, "service \"a/absent\" not found"),

@@ -54,10 +54,14 @@ impl Hooks {
     pub(crate) async fn start(names: &[&str], work: Work) -> Self {
         let mut params = CertificateParams::new(vec![]).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
+        let authority =
+            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let own = CertificateParams::new(names).expect("parameters").signed_by(&key, &authority).expect("a certificate");
+        let own = CertificateParams::new(names)
+            .expect("parameters")
+            .signed_by(&key, &authority)
+            .expect("a certificate");
         Self::serve(&own.pem(), &key.serialize_pem(), authority.pem(), work).await
     }
 
@@ -89,7 +93,8 @@ impl Hooks {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 counters.0.fetch_add(1, Ordering::SeqCst);
-                let (acceptor, work, requests) = (acceptor.clone(), Arc::clone(&work), Arc::clone(&counters.1));
+                let (acceptor, work, requests) =
+                    (acceptor.clone(), Arc::clone(&work), Arc::clone(&counters.1));
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let service = service_fn(move |request| {

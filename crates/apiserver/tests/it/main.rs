@@ -8,6 +8,7 @@ mod deleting;
 mod describing;
 mod forms;
 mod fuzz;
+#[allow(dead_code)]
 mod hooks;
 mod listing;
 mod scenarios;

@@ -40,13 +40,15 @@ impl Common {
     /// Reads a `spec`, and what the expressions in it can name.
     fn of(spec: &Object, env: Env) -> (Self, Env) {
         let params = spec.get("paramKind").and_then(Value::as_object);
-        let constraints = spec.get("matchConstraints").and_then(Value::as_object).cloned().unwrap_or_default();
+        let constraints =
+            spec.get("matchConstraints").and_then(Value::as_object).cloned().unwrap_or_default();
         let conditions = Conditions::of(spec, &env);
         let mut fields = vec![];
         let mut variables = vec![];
         for variable in maps(spec, "variables") {
             let name = text(variable, &["name"]);
-            let expression = Expression::new(&declare(env.clone(), &fields), &text(variable, &["expression"]));
+            let expression =
+                Expression::new(&declare(env.clone(), &fields), &text(variable, &["expression"]));
             let ty = expression.program().map_or(Type::Dyn, |program| program.result().clone());
             fields.push((name.clone(), ty));
             variables.push((name, expression));
@@ -107,9 +109,8 @@ impl Validating {
             reason: text(validation, &["reason"]),
         });
         let validations = validations.collect();
-        let notes = maps(&spec, "auditAnnotations").map(|note| {
-            (text(note, &["key"]), Expression::new(&env, &text(note, &["valueExpression"])))
-        });
+        let notes = maps(&spec, "auditAnnotations")
+            .map(|note| (text(note, &["key"]), Expression::new(&env, &text(note, &["valueExpression"]))));
         let notes = notes.collect();
         Validating { common, validations, notes }
     }

@@ -6,7 +6,11 @@ use windlass_cel::Budget;
 use windlass_machinery::{object::Object, patch::json_patch};
 
 use super::{
-    MOST, Run, definition::{Binding, Mutating, Mutation}, is_bound, merge::merge, namespace_object, params, rest,
+    MOST, Run,
+    definition::{Binding, Mutating, Mutation},
+    is_bound,
+    merge::merge,
+    namespace_object, params, rest,
 };
 use crate::{
     admission::{
@@ -75,13 +79,13 @@ impl Plugin for MutatingPolicies {
                         return Err(refusal(&subject, policy, binding, &why));
                     }
                 };
-                let namespace =
-                    &*namespace.get_or_insert_with(|| namespace_object(&subject, request));
+                let namespace = &*namespace.get_or_insert_with(|| namespace_object(&subject, request));
                 let before = request.object.clone();
                 for params in &all {
                     n_runs += 1;
                     if n_runs > MOST {
-                        let why = format!("more than {MOST} policies and params are in force for one request");
+                        let why =
+                            format!("more than {MOST} policies and params are in force for one request");
                         return Err(Status::internal(why));
                     }
                     match change(&policy.value, &subject, place, namespace, params, request) {
@@ -117,13 +121,13 @@ fn refusal(
 }
 
 /// Runs a policy once. Nothing is changed when any part of it fails.
-fn change(
+fn change<'a>(
     policy: &Mutating,
-    subject: &Subject<'_>,
+    subject: &Subject<'a>,
     place: Place<'_>,
     namespace: &Value,
     params: &Value,
-    request: &mut Request<'_>,
+    request: &mut Request<'a>,
 ) -> Result<(), String> {
     let mut budget = request.outside.budget.clone();
     let outcome = made(policy, subject, place, namespace, params, request, &mut budget);
@@ -135,13 +139,13 @@ fn change(
 }
 
 /// What a policy makes of the object; `None` when it is not about it.
-fn made(
+fn made<'a>(
     policy: &Mutating,
-    subject: &Subject<'_>,
+    subject: &Subject<'a>,
     place: Place<'_>,
     namespace: &Value,
     params: &Value,
-    request: &Request<'_>,
+    request: &Request<'a>,
     budget: &mut Budget,
 ) -> Result<Option<Object>, String> {
     let mut form = subject.form(request, place);
@@ -153,16 +157,17 @@ fn made(
             return Ok(None);
         }
         let (Mutation::Apply(expression) | Mutation::Patch(expression)) = mutation;
-        let value = expression.run(&variables, budget).and_then(|value| value.to_json().map_err(|error| error.to_string()));
-        let value = value.map_err(|why| {
-            format!("expression '{}' resulted in error: {why}", expression.source.trim())
-        })?;
+        let value = expression
+            .run(&variables, budget)
+            .and_then(|value| value.to_json().map_err(|error| error.to_string()));
+        let value = value
+            .map_err(|why| format!("expression '{}' resulted in error: {why}", expression.source.trim()))?;
         let Value::Object(object) = &form.object else { return Ok(None) };
         let new = match (mutation, value) {
             (Mutation::Apply(_), Value::Object(config)) => {
                 let mut new = object.clone();
                 let any = windlass_machinery::schema::Node::Any;
-                let schema = subject.schema(place).map_or(&any, |version| version.schema());
+                let schema = subject.schema(request.view, place).map_or(&any, |version| version.schema());
                 merge(&mut new, config, schema).map_err(|why| format!("error applying mutation: {why}"))?;
                 new
             }

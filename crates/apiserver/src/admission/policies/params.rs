@@ -9,10 +9,7 @@ use super::{
     super::{View, subject::Subject},
     definition::{Binding, Common, ParamRef},
 };
-use crate::{
-    registry::convert,
-    resources::Resource,
-};
+use crate::{registry::convert, resources::Resource};
 
 /// Most parameters of one binding.
 const MOST: usize = 256;
@@ -39,7 +36,9 @@ pub(super) fn find(
             let takes = |object: &Object| reference.selector.matches_map(&labels(object).unwrap_or_default());
             all.filter(takes).take(MOST + 1).collect()
         }
-        name => view.get(&row.group, &row.plural, namespace, name).map(|(object, _)| object).into_iter().collect(),
+        name => {
+            view.get(&row.group, &row.plural, namespace, name).map(|(object, _)| object).into_iter().collect()
+        }
     };
     if found.is_empty() && reference.required {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
@@ -58,17 +57,21 @@ pub(super) fn find(
 /// The resource of a kind.
 fn row(view: &View, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let is_it =
-        |row: &&Arc<Resource>| row.group == group && row.kind == kind && row.is_stored() && row.version(version).is_some();
+    let is_it = |row: &&Arc<Resource>| {
+        row.group == group && row.kind == kind && row.is_stored() && row.version(version).is_some()
+    };
     view.catalog.all().iter().find(is_it).cloned()
 }
 
 fn namespace<'a>(row: &Resource, reference: &'a ParamRef, subject: &Subject<'a>) -> Result<&'a str, String> {
     match (row.namespaced, reference.namespace.as_str()) {
         (false, "") => Ok(""),
-        (false, _) => Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned()),
+        (false, _) => {
+            Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned())
+        }
         (true, "") if subject.namespace.is_empty() => {
-            Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned())
+            Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                .to_owned())
         }
         (true, "") => Ok(subject.namespace),
         (true, namespace) => Ok(namespace),

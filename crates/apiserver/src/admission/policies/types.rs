@@ -17,10 +17,7 @@ use windlass_machinery::{
 };
 
 use super::{
-    super::{
-        Operation, Plugin, Request, View,
-        expressions::policy_env,
-    },
+    super::{Operation, Plugin, Request, View, expressions::policy_env},
     definition::declare,
 };
 use crate::status::Outcome;
@@ -70,7 +67,8 @@ fn warnings(spec: &Object, view: &View) -> Vec<Value> {
         let (api_version, kind) = (str_at(kind, &["apiVersion"])?, str_at(kind, &["kind"])?);
         find(view, api_version, kind)
     });
-    let scopes: Vec<(&Kind, Env)> = kinds.iter().map(|kind| (kind, scope(spec, kind, params.as_ref()))).collect();
+    let scopes: Vec<(&Kind, Env)> =
+        kinds.iter().map(|kind| (kind, scope(spec, kind, params.as_ref()))).collect();
     let mut warnings = vec![];
     let mut look = |field: String, source: &str| {
         let mut found = vec![];

@@ -5,7 +5,9 @@ use serde_json::Value;
 use windlass_cel::{Budget, Variables};
 
 use super::{
-    MOST, Run, definition::{Binding, Validating, Validation}, is_bound, namespace_object, params, rest,
+    MOST, Run,
+    definition::{Binding, Validating, Validation},
+    is_bound, namespace_object, params, rest,
 };
 use crate::{
     admission::{
@@ -114,7 +116,12 @@ impl Plugin for ValidatingPolicies {
     }
 }
 
-fn note_failure(policy: &Item<Validating>, binding: &Item<Binding>, finding: &Finding, request: &Request<'_>) {
+fn note_failure(
+    policy: &Item<Validating>,
+    binding: &Item<Binding>,
+    finding: &Finding,
+    request: &Request<'_>,
+) {
     tracing::info!(
         policy = policy.name,
         binding = binding.name,

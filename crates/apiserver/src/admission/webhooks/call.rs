@@ -45,7 +45,11 @@ pub(super) fn find<'a>(
             Ok(true) => {}
             Ok(false) => return Ok(None),
             Err(why) if webhook.ignored => {
-                tracing::warn!(webhook = webhook.name, why, "the conditions of a webhook failed, which is ignored");
+                tracing::warn!(
+                    webhook = webhook.name,
+                    why,
+                    "the conditions of a webhook failed, which is ignored"
+                );
                 return Ok(None);
             }
             Err(why) => {
@@ -55,7 +59,10 @@ pub(super) fn find<'a>(
         }
     }
     if request.dry_run && !webhook.takes_dry_run {
-        return Err(Status::bad_request(format!("admission webhook {:?} does not support dry run", webhook.name)));
+        return Err(Status::bad_request(format!(
+            "admission webhook {:?} does not support dry run",
+            webhook.name
+        )));
     }
     Ok(Some(Found { place, form }))
 }
@@ -69,7 +76,12 @@ pub(super) struct Call<'w> {
 }
 
 impl<'w> Call<'w> {
-    pub(super) fn new(webhook: &'w Webhook, subject: &Subject<'_>, request: &Request<'_>, found: Found<'_>) -> Self {
+    pub(super) fn new(
+        webhook: &'w Webhook,
+        subject: &Subject<'_>,
+        request: &Request<'_>,
+        found: Found<'_>,
+    ) -> Self {
         let Found { place, form } = found;
         let uid = uuid::Uuid::new_v4().to_string();
         let asked = subject.to_json(request, place);

@@ -59,7 +59,9 @@ impl Webhook {
             hook: Hook::of(&client).map_err(|error| error.to_string()),
             matching: Matching::of_webhook(webhook),
             conditions: Conditions::of(webhook, &env()),
-            timeout: Duration::from_secs(int_at(webhook, &["timeoutSeconds"]).unwrap_or(10).clamp(1, 30) as u64),
+            timeout: Duration::from_secs(
+                int_at(webhook, &["timeoutSeconds"]).unwrap_or(10).clamp(1, 30) as u64
+            ),
             ignored: text("failurePolicy") == "Ignore",
             takes_dry_run: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
             reinvoked: text("reinvocationPolicy") == "IfNeeded",

@@ -99,11 +99,11 @@ fn named<'a>(
 
 impl MutatingWebhooks {
     /// Asks one webhook, and whether it has changed the object.
-    async fn ask(
+    async fn ask<'a>(
         &self,
         webhook: &Webhook,
-        subject: &Subject<'_>,
-        request: &mut Request<'_>,
+        subject: &Subject<'a>,
+        request: &mut Request<'a>,
         found: Found<'_>,
     ) -> Outcome<bool> {
         let place = found.place;
@@ -114,7 +114,9 @@ impl MutatingWebhooks {
         let Some(patch) = patch else { return Ok(false) };
         let object = call.into_object();
         let outcome = match object {
-            None => Err("attempted to modify the object, which is not supported for this operation".to_owned()),
+            None => {
+                Err("attempted to modify the object, which is not supported for this operation".to_owned())
+            }
             Some(object) => windlass_machinery::patch::json_patch(&object, &patch)
                 .map_err(|error| format!("the patch cannot be applied: {}", crate::chain(&error)))
                 .and_then(|new| match new == object {

@@ -8,7 +8,13 @@ use super::{super::Request, configuration::Webhook};
 use crate::status::{Outcome, Status};
 
 /// The review that is sent.
-pub(super) fn question(version: &str, uid: &str, mut request: Map<String, Value>, object: &Value, old: &Value) -> Bytes {
+pub(super) fn question(
+    version: &str,
+    uid: &str,
+    mut request: Map<String, Value>,
+    object: &Value,
+    old: &Value,
+) -> Bytes {
     request.insert("uid".to_owned(), uid.into());
     request.insert("object".to_owned(), object.clone());
     request.insert("oldObject".to_owned(), old.clone());
@@ -39,7 +45,8 @@ const CUT_WARNING: usize = 256;
 pub(super) fn answer(version: &str, uid: &str, bytes: &[u8]) -> Result<Verdict, String> {
     let review: Value =
         serde_json::from_slice(bytes).map_err(|error| format!("the answer is no JSON: {error}"))?;
-    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let wanted = format!("admission.k8s.io/{version}");
     // Those who still speak the old version need not say which it is.
     let is_lax = version == "v1beta1";
@@ -80,7 +87,9 @@ fn patch(response: &Value, is_lax: bool) -> Result<Option<Vec<u8>>, String> {
     };
     match (patch.is_empty(), kind) {
         (true, None) => return Ok(None),
-        (true, Some(_)) => return Err("webhook returned response.patchType but not response.patch".to_owned()),
+        (true, Some(_)) => {
+            return Err("webhook returned response.patchType but not response.patch".to_owned());
+        }
         (false, None) if !is_lax => {
             return Err("webhook returned response.patch but not response.patchType".to_owned());
         }

@@ -34,7 +34,8 @@ async fn the_code_the_reason_and_the_details_of_a_refusal_are_passed_on() {
     let client = Client::new().await;
     let reviewer = Reviewer::start(|_| {
         let causes = json!([{"field": "data.a", "message": "no"}]);
-        let status = json!({"code": 409, "reason": "Conflict", "message": "busy", "details": {"causes": causes}});
+        let status =
+            json!({"code": 409, "reason": "Conflict", "message": "busy", "details": {"causes": causes}});
         json!({"allowed": false, "status": status})
     })
     .await;
@@ -54,7 +55,10 @@ async fn a_refusal_is_one_even_if_it_calls_itself_a_success() {
     .await;
     client.configure(VALIDATING, "v", vec![reviewer.webhook("no.example.com", json!({}))]).await;
     let status = client.post(CONFIG_MAPS, config("bare")).await.refused(400, "");
-    assert_eq!(message(&status), "admission webhook \"no.example.com\" denied the request without explanation");
+    assert_eq!(
+        message(&status),
+        "admission webhook \"no.example.com\" denied the request without explanation"
+    );
     let status = client.post(CONFIG_MAPS, config("x")).await.refused(400, "");
     assert_eq!(message(&status), "admission webhook \"no.example.com\" denied the request: Because");
 }
@@ -119,7 +123,10 @@ async fn what_the_server_alone_sets_is_not_a_webhooks_to_change() {
     assert!(made["metadata"]["uid"] != "mine" && made["status"]["phase"] == "Pending", "{made}");
     let change = json!({"status": {"phase": "Running"}});
     let changed = client.patch("merge", &format!("{PODS}/p/status"), change).await.ok();
-    assert_eq!((&changed["status"]["phase"], &changed["spec"]["containers"][0]["image"]), (&json!("Running"), &json!("i")));
+    assert_eq!(
+        (&changed["status"]["phase"], &changed["spec"]["containers"][0]["image"]),
+        (&json!("Running"), &json!("i"))
+    );
 }
 
 #[tokio::test]
@@ -132,7 +139,10 @@ async fn warnings_come_through_with_an_answer_and_with_a_refusal() {
     client.configure(VALIDATING, "v", vec![reviewer.webhook("warn.example.com", json!({}))]).await;
     for (name, code) in [("good", 201), ("bad", 400)] {
         let answer = client.post(CONFIG_MAPS, config(name)).await;
-        assert_eq!((answer.code, answer.warnings()), (code, vec!["mind the gap".to_owned(), "and the \"step\"".to_owned()]));
+        assert_eq!(
+            (answer.code, answer.warnings()),
+            (code, vec!["mind the gap".to_owned(), "and the \"step\"".to_owned()])
+        );
     }
 }
 
@@ -183,7 +193,8 @@ async fn a_webhook_that_changes_nothing_is_asked_once() {
     let client = Client::new().await;
     let reviewer = Reviewer::agreeable().await;
     let again = json!({"reinvocationPolicy": "IfNeeded"});
-    let hooks = vec![reviewer.webhook("a.example.com", again.clone()), reviewer.webhook("b.example.com", again)];
+    let hooks =
+        vec![reviewer.webhook("a.example.com", again.clone()), reviewer.webhook("b.example.com", again)];
     client.configure(MUTATING, "m", hooks).await;
     client.post(CONFIG_MAPS, config("x")).await.created();
     assert_eq!(reviewer.paths(), ["/a.example.com", "/b.example.com"]);
@@ -204,7 +215,8 @@ async fn webhooks_that_can_only_refuse_are_asked_all_at_once() {
         json!({"allowed": true})
     })
     .await;
-    let hooks = vec![reviewer.webhook("a.example.com", json!({})), reviewer.webhook("b.example.com", json!({}))];
+    let hooks =
+        vec![reviewer.webhook("a.example.com", json!({})), reviewer.webhook("b.example.com", json!({}))];
     client.configure(VALIDATING, "v", hooks).await;
     client.post(CONFIG_MAPS, config("x")).await.created();
     assert_eq!(met.load(Ordering::SeqCst), 2, "one was asked after the other");

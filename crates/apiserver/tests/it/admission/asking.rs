@@ -30,9 +30,16 @@ async fn a_review_says_who_does_what_to_which_object() {
     }
     assert!(asked.get("subResource").is_none());
     assert_eq!(asked["userInfo"]["username"], "admin");
-    assert!(asked["userInfo"]["groups"].as_array().is_some_and(|groups| groups.contains(&json!("system:masters"))));
+    assert!(
+        asked["userInfo"]["groups"]
+            .as_array()
+            .is_some_and(|groups| groups.contains(&json!("system:masters")))
+    );
     let object = &asked["object"];
-    assert_eq!((&object["kind"], &object["apiVersion"], &object["data"]["a"]), (&json!("ConfigMap"), &json!("v1"), &json!("1")));
+    assert_eq!(
+        (&object["kind"], &object["apiVersion"], &object["data"]["a"]),
+        (&json!("ConfigMap"), &json!("v1"), &json!("1"))
+    );
 }
 
 #[tokio::test]
@@ -66,14 +73,25 @@ async fn rules_say_which_requests_a_webhook_is_asked_about() {
         ("star", rule("*", &["*"], &["*"])),
         ("stars", rule("*", &["*/*"], &["*"])),
         ("apps", rule("apps", &["*"], &["*"])),
-        ("beta", json!({"apiGroups": [""], "apiVersions": ["v2"], "resources": ["pods"], "operations": ["*"]})),
-        ("cluster", json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"], "scope": "Cluster"})),
-        ("spaced", json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"], "scope": "Namespaced"})),
+        (
+            "beta",
+            json!({"apiGroups": [""], "apiVersions": ["v2"], "resources": ["pods"], "operations": ["*"]}),
+        ),
+        (
+            "cluster",
+            json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"], "scope": "Cluster"}),
+        ),
+        (
+            "spaced",
+            json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"], "scope": "Namespaced"}),
+        ),
     ];
-    let hooks = rules.map(|(name, rule)| reviewer.webhook(&format!("{name}.example.com"), json!({"rules": [rule]})));
+    let hooks =
+        rules.map(|(name, rule)| reviewer.webhook(&format!("{name}.example.com"), json!({"rules": [rule]})));
     client.configure(VALIDATING, "v", hooks.into()).await;
     let asked = || {
-        let mut names: Vec<String> = reviewer.paths().iter().map(|path| path[1..].replace(".example.com", "")).collect();
+        let mut names: Vec<String> =
+            reviewer.paths().iter().map(|path| path[1..].replace(".example.com", "")).collect();
         names.sort();
         names.join(" ")
     };
@@ -100,9 +118,7 @@ async fn another_version_of_a_resource_is_shown_in_the_one_that_the_rule_names()
         }
     })
     .await;
-    let rule = |version: &str| {
-        json!({"apiGroups": ["autoscaling"], "apiVersions": [version], "resources": ["horizontalpodautoscalers"], "operations": ["*"]})
-    };
+    let rule = |version: &str| json!({"apiGroups": ["autoscaling"], "apiVersions": [version], "resources": ["horizontalpodautoscalers"], "operations": ["*"]});
     let exact = json!({"rules": [rule("v2")], "matchPolicy": "Exact"});
     let hooks = vec![
         reviewer.webhook("exact.example.com", exact),
@@ -122,7 +138,10 @@ async fn another_version_of_a_resource_is_shown_in_the_one_that_the_rule_names()
     assert_eq!(made["spec"]["targetCPUUtilizationPercentage"], 42);
     let asked = reviewer.asked();
     assert_eq!(asked.len(), 2, "the exact one is not asked");
-    assert_eq!((&asked[0]["kind"]["version"], &asked[0]["requestKind"]["version"]), (&json!("v2"), &json!("v1")));
+    assert_eq!(
+        (&asked[0]["kind"]["version"], &asked[0]["requestKind"]["version"]),
+        (&json!("v2"), &json!("v1"))
+    );
     assert_eq!(asked[0]["object"]["apiVersion"], "autoscaling/v2");
     assert!(asked[0]["object"]["spec"]["metrics"].is_array());
     assert_eq!(asked[1]["object"]["spec"]["targetCPUUtilizationPercentage"], 42);
@@ -144,14 +163,18 @@ async fn namespaces_are_selected_by_their_labels_also_when_they_are_written_them
         client.post(&format!("/api/v1/namespaces/{namespace}/configmaps"), config(namespace)).await.created();
     }
     client.post("/api/v1/nodes", json!({"metadata": {"name": "n"}})).await.created();
-    assert_eq!(reviewer.operations(), ["CREATE namespaces guarded", "CREATE configmaps guarded", "CREATE nodes n"]);
+    assert_eq!(
+        reviewer.operations(),
+        ["CREATE namespaces guarded", "CREATE configmaps guarded", "CREATE nodes n"]
+    );
 }
 
 #[tokio::test]
 async fn objects_are_selected_by_the_labels_they_have_or_had() {
     let client = Client::new().await;
     let reviewer = Reviewer::agreeable().await;
-    let selected = json!({"objectSelector": {"matchExpressions": [{"key": "watched", "operator": "Exists"}]}});
+    let selected =
+        json!({"objectSelector": {"matchExpressions": [{"key": "watched", "operator": "Exists"}]}});
     client.configure(VALIDATING, "v", vec![reviewer.webhook("o.example.com", selected)]).await;
     client.post(CONFIG_MAPS, config("x")).await.created();
     assert_eq!(reviewer.operations().len(), 0);
@@ -177,9 +200,15 @@ async fn conditions_say_which_requests_a_webhook_is_asked_about() {
         json!({"matchConditions": conditions})
     };
     let hooks = vec![
-        reviewer.webhook("yes.example.com", when(&["object.data.a == '1'", "request.userInfo.username == 'admin'"])),
+        reviewer.webhook(
+            "yes.example.com",
+            when(&["object.data.a == '1'", "request.userInfo.username == 'admin'"]),
+        ),
         reviewer.webhook("no.example.com", when(&["object.data.a == '1'", "request.operation == 'DELETE'"])),
-        reviewer.webhook("may.example.com", when(&["authorizer.group('').resource('configmaps').check('create').allowed()"])),
+        reviewer.webhook(
+            "may.example.com",
+            when(&["authorizer.group('').resource('configmaps').check('create').allowed()"]),
+        ),
         // One that does not hold decides, whatever becomes of the others.
         reviewer.webhook("mixed.example.com", when(&["object.data.nothing == '1'", "false"])),
     ];
@@ -194,9 +223,7 @@ async fn conditions_say_which_requests_a_webhook_is_asked_about() {
 async fn a_condition_that_fails_is_a_failure_of_the_webhook() {
     let client = Client::new().await;
     let reviewer = Reviewer::agreeable().await;
-    let broken = |policy: &str| {
-        json!({"failurePolicy": policy, "matchConditions": [{"name": "c", "expression": "object.data.nothing == '1'"}]})
-    };
+    let broken = |policy: &str| json!({"failurePolicy": policy, "matchConditions": [{"name": "c", "expression": "object.data.nothing == '1'"}]});
     client.configure(MUTATING, "m", vec![reviewer.webhook("ignored.example.com", broken("Ignore"))]).await;
     client.post(CONFIG_MAPS, config("x")).await.created();
     client.configure(VALIDATING, "v", vec![reviewer.webhook("needed.example.com", broken("Fail"))]).await;
@@ -216,10 +243,15 @@ async fn conditions_are_compiled_when_they_are_written() {
         ("'text'", "must evaluate to bool"),
         ("request.nothing == 1", "undefined field 'nothing'"),
     ] {
-        let webhook = reviewer.webhook("c.example.com", json!({"matchConditions": [{"name": "c", "expression": expression}]}));
-        let refused = client.post(&path(VALIDATING), json!({"metadata": {"name": "v"}, "webhooks": [webhook]})).await;
+        let webhook = reviewer
+            .webhook("c.example.com", json!({"matchConditions": [{"name": "c", "expression": expression}]}));
+        let refused =
+            client.post(&path(VALIDATING), json!({"metadata": {"name": "v"}, "webhooks": [webhook]})).await;
         let told = message(&refused.refused(422, "Invalid"));
-        assert!(told.contains("webhooks[0].matchConditions[0].expression: Invalid value") && told.contains(words), "{told}");
+        assert!(
+            told.contains("webhooks[0].matchConditions[0].expression: Invalid value") && told.contains(words),
+            "{told}"
+        );
     }
 }
 
@@ -304,9 +336,9 @@ async fn a_deletion_is_asked_about_once_even_if_it_waits_for_finalizers() {
 #[tokio::test]
 async fn evictions_bindings_and_connections_are_asked_about_as_what_they_are() {
     let client = Client::new().await;
-    let reviewer = Reviewer::start(|request| {
-        json!({"allowed": request["operation"] != "CONNECT", "status": {"message": "no shell"}})
-    })
+    let reviewer = Reviewer::start(
+        |request| json!({"allowed": request["operation"] != "CONNECT", "status": {"message": "no shell"}}),
+    )
     .await;
     for name in ["bound", "evicted"] {
         client.post(PODS, pod(name)).await.created();
@@ -318,7 +350,10 @@ async fn evictions_bindings_and_connections_are_asked_about_as_what_they_are() {
     let asked = reviewer.asked();
     assert_eq!(asked.len(), 1);
     assert_eq!((&asked[0]["operation"], &asked[0]["subResource"]), (&json!("CREATE"), &json!("binding")));
-    assert_eq!((&asked[0]["kind"]["kind"], &asked[0]["object"]["target"]["name"]), (&json!("Binding"), &json!("n")));
+    assert_eq!(
+        (&asked[0]["kind"]["kind"], &asked[0]["object"]["target"]["name"]),
+        (&json!("Binding"), &json!("n"))
+    );
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted"}});
     client.post(&format!("{PODS}/evicted/eviction"), eviction).await.created();
     let asked = reviewer.asked();
@@ -342,7 +377,8 @@ async fn a_scale_is_asked_about_as_a_scale() {
     client.post(deployments, deployment("d")).await.created();
     let rules = json!({"rules": [rule("apps", &["deployments", "deployments/*"], &["*"])]});
     client.configure(MUTATING, "m", vec![reviewer.webhook("scale.example.com", rules)]).await;
-    let scaled = client.patch("merge", &format!("{deployments}/d/scale"), json!({"spec": {"replicas": 9}})).await.ok();
+    let scaled =
+        client.patch("merge", &format!("{deployments}/d/scale"), json!({"spec": {"replicas": 9}})).await.ok();
     assert_eq!(scaled["spec"]["replicas"], 4);
     let asked = reviewer.asked();
     assert_eq!((asked.len(), &asked[0]["object"]["spec"]["replicas"]), (1, &json!(9)));
@@ -354,7 +390,8 @@ async fn a_webhook_can_be_a_service_of_the_cluster() {
     let client = Client::new().await;
     let reviewer = Reviewer::start_at(&["hook.default.svc"], |_, _| json!({"allowed": false})).await;
     let address = reviewer.hooks.address;
-    let service = json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443, "targetPort": 9443}]}});
+    let service =
+        json!({"metadata": {"name": "hook"}, "spec": {"ports": [{"port": 443, "targetPort": 9443}]}});
     client.post("/api/v1/namespaces/default/services", service).await.created();
     // Endpoints cannot be on the loopback address, so the slice is written past the API.
     let slice = json!({
@@ -363,7 +400,11 @@ async fn a_webhook_can_be_a_service_of_the_cluster() {
         "endpoints": [{"addresses": [address.ip().to_string()]}], "ports": [{"name": "", "port": address.port()}],
     });
     let value = windlass_machinery::stored::encode(slice.as_object().expect("an object"));
-    let txn = windlass_store::Txn::new().put("endpointslices/default/hook-1", value, windlass_store::Expect::Absent);
+    let txn = windlass_store::Txn::new().put(
+        "endpointslices/default/hook-1",
+        value,
+        windlass_store::Expect::Absent,
+    );
     windlass_store::Store::commit(&*client.store, txn).await.expect("a commit");
     let at = json!({"clientConfig": {
         "service": {"namespace": "default", "name": "hook", "path": "/here"}, "caBundle": reviewer.hooks.bundle(),
@@ -372,4 +413,68 @@ async fn a_webhook_can_be_a_service_of_the_cluster() {
     let status = client.post(CONFIG_MAPS, config("x")).await.refused(400, "");
     assert!(message(&status).contains("\"svc.example.com\" denied the request"), "{status}");
     assert_eq!(reviewer.paths(), ["/here"]);
+}
+
+#[tokio::test]
+async fn an_event_is_shown_in_the_group_that_the_rule_names() {
+    let client = Client::new().await;
+    let reviewer =
+        Reviewer::start(|_| patched(json!([{"op": "add", "path": "/note", "value": "noted"}]))).await;
+    let rules = json!({"rules": [rule("events.k8s.io", &["events"], &["CREATE"])]});
+    client.configure(MUTATING, "m", vec![reviewer.webhook("ev.example.com", rules)]).await;
+    let event = json!({
+        "metadata": {"name": "e"}, "message": "said", "reason": "Because", "type": "Normal",
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+    });
+    let made = client.post("/api/v1/namespaces/default/events", event).await.created();
+    assert_eq!((&made["message"], &made["apiVersion"]), (&json!("noted"), &json!("v1")));
+    let asked = &reviewer.asked()[0];
+    assert_eq!(
+        (&asked["object"]["note"], &asked["object"]["apiVersion"]),
+        (&json!("said"), &json!("events.k8s.io/v1"))
+    );
+    assert_eq!(
+        (&asked["resource"]["group"], &asked["requestResource"]["group"]),
+        (&json!("events.k8s.io"), &json!(""))
+    );
+}
+
+#[tokio::test]
+async fn a_webhook_with_side_effects_is_not_asked_about_what_will_not_happen() {
+    let client = Client::new().await;
+    let reviewer = Reviewer::agreeable().await;
+    // Such a webhook cannot be configured any more, but old ones are still around.
+    let webhook = reviewer.webhook("effects.example.com", json!({"sideEffects": "Some"}));
+    let old = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "old"}, "webhooks": [webhook],
+    });
+    let value = windlass_machinery::stored::encode(old.as_object().expect("an object"));
+    let txn =
+        windlass_store::Txn::new().put(format!("{VALIDATING}/old"), value, windlass_store::Expect::Absent);
+    windlass_store::Store::commit(&*client.store, txn).await.expect("a commit");
+    client.post(CONFIG_MAPS, config("x")).await.created();
+    let status =
+        client.post(&format!("{CONFIG_MAPS}?dryRun=All"), config("y")).await.refused(400, "BadRequest");
+    assert_eq!(message(&status), "admission webhook \"effects.example.com\" does not support dry run");
+    assert_eq!(reviewer.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn server_side_apply_is_asked_about_as_what_it_does() {
+    let client = Client::new().await;
+    let reviewer =
+        Reviewer::start(|_| patched(json!([{"op": "add", "path": "/data/b", "value": "2"}]))).await;
+    client.configure(MUTATING, "m", vec![reviewer.webhook("ssa.example.com", json!({}))]).await;
+    let apply = |a: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": a}})
+            .to_string()
+    };
+    let path = format!("{CONFIG_MAPS}/x?fieldManager=me");
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let made = client.send("PATCH", &path, &headers, apply("1")).await.created();
+    assert_eq!(made["data"], json!({"a": "1", "b": "2"}));
+    let made = client.send("PATCH", &path, &headers, apply("3")).await.ok();
+    assert_eq!(made["data"], json!({"a": "3", "b": "2"}));
+    assert_eq!(reviewer.operations(), ["CREATE configmaps x", "UPDATE configmaps x"]);
 }

@@ -21,7 +21,12 @@ fn about_pods(mut spec: Value) -> Value {
 #[tokio::test]
 async fn an_applied_configuration_is_merged_into_the_object() {
     let client = Client::new().await;
-    client.policy("p", applied("Object{metadata: Object.metadata{labels: {'env': 'test', 'of': object.metadata.name}}}")).await;
+    client
+        .policy(
+            "p",
+            applied("Object{metadata: Object.metadata{labels: {'env': 'test', 'of': object.metadata.name}}}"),
+        )
+        .await;
     let sent = json!({"metadata": {"name": "x", "labels": {"own": "1", "env": "mine"}}, "data": {"a": "1"}});
     let made = client.post(CONFIG_MAPS, sent).await.created();
     assert_eq!(made["metadata"]["labels"], json!({"own": "1", "env": "test", "of": "x"}));
@@ -46,11 +51,17 @@ async fn entries_of_a_keyed_list_are_added_or_merged() {
 #[tokio::test]
 async fn what_has_one_owner_cannot_be_applied_to() {
     let client = Client::new().await;
-    let expression = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', args: ['a']}]}}";
+    let expression =
+        "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', args: ['a']}]}}";
     client.policy("p", about_pods(applied(expression))).await;
     let status = client.post(PODS, pod("p")).await.refused(422, "Invalid");
     let told = message(&status);
-    assert!(told.contains("MutatingAdmissionPolicy 'p' with binding 'p' denied request: error applying mutation: "), "{told}");
+    assert!(
+        told.contains(
+            "MutatingAdmissionPolicy 'p' with binding 'p' denied request: error applying mutation: "
+        ),
+        "{told}"
+    );
     assert!(told.contains("may not mutate atomic arrays, maps or structs: .spec.containers"), "{told}");
 }
 
@@ -88,7 +99,9 @@ async fn mutations_build_on_each_other_and_all_count_or_none() {
 #[tokio::test]
 async fn a_mutation_that_fails_refuses_the_request() {
     let client = Client::new().await;
-    client.policy("p", applied("Object{metadata: Object.metadata{labels: {'a': object.data.nothing}}}")).await;
+    client
+        .policy("p", applied("Object{metadata: Object.metadata{labels: {'a': object.data.nothing}}}"))
+        .await;
     let status = client.post(CONFIG_MAPS, config("x")).await.refused(422, "Invalid");
     assert!(message(&status).contains("resulted in error: no such key: nothing"), "{status}");
 }
@@ -109,13 +122,20 @@ async fn conditions_say_what_is_left_alone() {
 async fn policies_run_by_name_before_webhooks_and_their_outcome_is_validated() {
     let client = Client::new().await;
     let trail = |letter: &str| {
-        patching(&format!("[JSONPatch{{op: 'add', path: '/data/trail', value: (has(object.data.trail) ? object.data.trail : '') + '{letter}'}}]"))
+        patching(&format!(
+            "[JSONPatch{{op: 'add', path: '/data/trail', value: (has(object.data.trail) ? object.data.trail : '') + '{letter}'}}]"
+        ))
     };
     client.policy("second", trail("2")).await;
     client.policy("first", trail("1")).await;
     let reviewer = Reviewer::agreeable().await;
     client.configure(MUTATING, "m", vec![reviewer.webhook("see.example.com", json!({}))]).await;
-    client.policy("check", json!({"validations": [{"expression": "object.data.trail != '12'", "message": "seen"}]})).await;
+    client
+        .policy(
+            "check",
+            json!({"validations": [{"expression": "object.data.trail != '12'", "message": "seen"}]}),
+        )
+        .await;
     let status = client.post(CONFIG_MAPS, config("x")).await.refused(422, "Invalid");
     assert!(message(&status).ends_with("seen"), "{status}");
     assert_eq!(reviewer.asked()[0]["object"]["data"]["trail"], "12");
@@ -124,12 +144,17 @@ async fn policies_run_by_name_before_webhooks_and_their_outcome_is_validated() {
 #[tokio::test]
 async fn a_policy_runs_again_if_it_wants_to_when_a_webhook_changes_the_object_after_it() {
     let client = Client::new().await;
-    let mark = |name: &str| format!("[JSONPatch{{op: 'add', path: '/data/{name}', value: has(object.data.late) ? 'after' : 'before'}}]");
+    let mark = |name: &str| {
+        format!(
+            "[JSONPatch{{op: 'add', path: '/data/{name}', value: has(object.data.late) ? 'after' : 'before'}}]"
+        )
+    };
     let mut eager = patching(&mark("eager"));
     eager["reinvocationPolicy"] = "IfNeeded".into();
     client.policy("eager", eager).await;
     client.policy("once", patching(&mark("once"))).await;
-    let reviewer = Reviewer::start(|_| patched(json!([{"op": "add", "path": "/data/late", "value": "yes"}]))).await;
+    let reviewer =
+        Reviewer::start(|_| patched(json!([{"op": "add", "path": "/data/late", "value": "yes"}]))).await;
     client.configure(MUTATING, "m", vec![reviewer.webhook("late.example.com", json!({}))]).await;
     let made = client.post(CONFIG_MAPS, config("x")).await.created();
     assert_eq!(made["data"], json!({"a": "1", "eager": "after", "once": "before", "late": "yes"}));
@@ -140,8 +165,14 @@ async fn a_policy_that_cannot_be_is_refused() {
     let client = Client::new().await;
     let plural = path("mutatingadmissionpolicies");
     for (change, words) in [
-        (applied("'text'"), "spec.mutations[0].applyConfiguration.expression: Invalid value: \"'text'\": must evaluate to Object"),
-        (patching("Object{}"), "spec.mutations[0].jsonPatch.expression: Invalid value: \"Object{}\": must evaluate to list(JSONPatch)"),
+        (
+            applied("'text'"),
+            "spec.mutations[0].applyConfiguration.expression: Invalid value: \"'text'\": must evaluate to Object",
+        ),
+        (
+            patching("Object{}"),
+            "spec.mutations[0].jsonPatch.expression: Invalid value: \"Object{}\": must evaluate to list(JSONPatch)",
+        ),
         (patching("[JSONPatch{operation: 'add'}]"), "undefined field 'operation'"),
         (
             json!({
@@ -151,8 +182,9 @@ async fn a_policy_that_cannot_be_is_refused() {
             "spec.matchConstraints.resourceRules[0].operations: Unsupported value: \"DELETE\"",
         ),
     ] {
-        let mut spec = json!({"matchConstraints": {"resourceRules": [rule("", &["configmaps"], &["CREATE"])]}});
-        super::merge(&mut spec, change);
+        let mut spec =
+            json!({"matchConstraints": {"resourceRules": [rule("", &["configmaps"], &["CREATE"])]}});
+        merge(&mut spec, change);
         let refused = client.post(&plural, json!({"metadata": {"name": "p"}, "spec": spec})).await;
         let told = message(&refused.refused(422, "Invalid"));
         assert!(told.contains(words), "{told}");

@@ -23,7 +23,8 @@ async fn responding(response: Value) -> Hooks {
         if response.get("uid").is_none() {
             response["uid"] = review["request"]["uid"].clone();
         }
-        let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+        let answer =
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
         Reply::ok(answer.to_string())
     })
     .await
@@ -40,7 +41,10 @@ async fn decides(hooks: &Hooks, kinds: &[&str], words: &str, change: Value) {
         client.configure(kind, "needed", vec![webhook(hooks, "needed.example.com", change.clone())]).await;
         let status = client.post(CONFIG_MAPS, config("b")).await.refused(500, "InternalError");
         let told = message(&status);
-        assert!(told.starts_with("Internal error occurred: failed calling webhook \"needed.example.com\": "), "{told}");
+        assert!(
+            told.starts_with("Internal error occurred: failed calling webhook \"needed.example.com\": "),
+            "{told}"
+        );
         assert!(told.contains(words), "{told}");
         client.get(&format!("{CONFIG_MAPS}/b")).await.refused(404, "NotFound");
     }
@@ -56,7 +60,13 @@ async fn one_that_is_down() {
         listener.local_addr().expect("an address")
     };
     let away = json!({"clientConfig": {"url": format!("https://{address}/x"), "caBundle": hooks.bundle()}});
-    decides(&hooks, BOTH, &format!("failed to call webhook: Post \"https://{address}/x?timeout=10s\": dial tcp"), away).await;
+    decides(
+        &hooks,
+        BOTH,
+        &format!("failed to call webhook: Post \"https://{address}/x?timeout=10s\": dial tcp"),
+        away,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -67,7 +77,8 @@ async fn one_that_is_slow() {
 
 #[tokio::test]
 async fn one_that_nobody_trusts() {
-    let (hooks, other) = (responding(json!({"allowed": true})).await, responding(json!({"allowed": true})).await);
+    let (hooks, other) =
+        (responding(json!({"allowed": true})).await, responding(json!({"allowed": true})).await);
     let client = json!({"url": format!("https://{}/x", hooks.address), "caBundle": other.bundle()});
     decides(&hooks, BOTH, "certificate", json!({"clientConfig": client})).await;
 }
@@ -107,15 +118,25 @@ async fn one_that_answers_somebody_elses_question() {
 async fn one_that_answers_with_another_kind() {
     let hooks = replying(|review| {
         let response = json!({"uid": review["request"]["uid"], "allowed": true});
-        Reply::ok(json!({"apiVersion": "admission.k8s.io/v2", "kind": "AdmissionReview", "response": response}).to_string())
+        Reply::ok(
+            json!({"apiVersion": "admission.k8s.io/v2", "kind": "AdmissionReview", "response": response})
+                .to_string(),
+        )
     })
     .await;
-    decides(&hooks, BOTH, "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview", json!({})).await;
+    decides(
+        &hooks,
+        BOTH,
+        "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview",
+        json!({}),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn one_without_a_response_or_a_verdict() {
-    let hooks = replying(|_| Reply::ok(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#)).await;
+    let hooks =
+        replying(|_| Reply::ok(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#)).await;
     decides(&hooks, BOTH, "webhook response was absent", json!({})).await;
     let hooks = responding(json!({"allowed": "yes"})).await;
     decides(&hooks, BOTH, "response.allowed", json!({})).await;
@@ -125,7 +146,8 @@ async fn one_without_a_response_or_a_verdict() {
 async fn one_whose_patch_does_not_say_what_it_is() {
     let hooks = responding(json!({"allowed": true, "patch": STANDARD.encode("[]")})).await;
     decides(&hooks, BOTH, "response.patch but not response.patchType", json!({})).await;
-    let hooks = responding(json!({"allowed": true, "patch": STANDARD.encode("[]"), "patchType": "Merge"})).await;
+    let hooks =
+        responding(json!({"allowed": true, "patch": STANDARD.encode("[]"), "patchType": "Merge"})).await;
     decides(&hooks, BOTH, "invalid response.patchType of \"Merge\"", json!({})).await;
     let hooks = responding(json!({"allowed": true, "patch": "%%%", "patchType": "JSONPatch"})).await;
     decides(&hooks, BOTH, "response.patch is no base64", json!({})).await;
@@ -164,4 +186,19 @@ async fn a_slow_one_holds_up_its_own_request_and_that_no_longer_than_it_has() {
     assert!(begun.elapsed() < Duration::from_secs(2), "another request was held up");
     held.await.expect("no panic").refused(504, "Timeout");
     assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn the_server_starts_and_works_whatever_webhooks_say() {
+    let client = Client::new().await;
+    let hooks = responding(json!({"allowed": false})).await;
+    let all = json!({"rules": [rule("*", &["*/*"], &["*"])]});
+    client.configure(VALIDATING, "v", vec![webhook(&hooks, "all.example.com", all)]).await;
+    let txn = windlass_store::Txn::new().delete("namespaces/kube-public", windlass_store::Expect::Any);
+    windlass_store::Store::commit(&*client.store, txn).await.expect("a commit");
+    let config = windlass_apiserver::Config::default();
+    let again = windlass_apiserver::ApiServer::start(config, Arc::clone(&client.store) as _).await;
+    assert!(again.is_ok(), "{again:?}");
+    client.get("/api/v1/namespaces/kube-public").await.ok();
+    assert_eq!(hooks.requests(), 0);
 }

@@ -69,7 +69,10 @@ impl Reviewer {
 
     /// The reviews it was sent, and forgets them.
     pub(crate) fn asked(&self) -> Vec<Value> {
-        std::mem::take(&mut *self.asked.lock()).into_iter().map(|(_, review)| review["request"].clone()).collect()
+        std::mem::take(&mut *self.asked.lock())
+            .into_iter()
+            .map(|(_, review)| review["request"].clone())
+            .collect()
     }
 
     /// The reviews it was sent, whole, and forgets them.
@@ -87,7 +90,12 @@ impl Reviewer {
         let shown = self.asked().into_iter().map(|request| {
             let sub = request["subResource"].as_str().map(|sub| format!("/{sub}")).unwrap_or_default();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            format!("{} {}{sub} {}", text(&request["operation"]), text(&request["resource"]["resource"]), text(&request["name"]))
+            format!(
+                "{} {}{sub} {}",
+                text(&request["operation"]),
+                text(&request["resource"]["resource"]),
+                text(&request["name"])
+            )
         });
         shown.collect()
     }

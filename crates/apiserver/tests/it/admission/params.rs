@@ -43,7 +43,8 @@ async fn a_parameter_is_found_by_name_in_the_namespace_of_the_request() {
 async fn a_parameter_can_be_in_a_namespace_of_its_own() {
     let client = Client::new().await;
     client.post("/api/v1/namespaces/kube-system/configmaps", limit("limit", 5)).await.created();
-    let reference = json!({"paramRef": {"name": "limit", "namespace": "kube-system", "parameterNotFoundAction": "Deny"}});
+    let reference =
+        json!({"paramRef": {"name": "limit", "namespace": "kube-system", "parameterNotFoundAction": "Deny"}});
     client.bound("p", limited(), reference).await;
     client.post(CONFIG_MAPS, with_a("y", 6)).await.refused(422, "Invalid");
 }
@@ -55,7 +56,9 @@ async fn all_selected_parameters_must_be_met() {
         client.post(CONFIG_MAPS, limit(name, most)).await.created();
     }
     let selector = json!({"matchLabels": {"limit": "yes"}});
-    client.bound("p", limited(), json!({"paramRef": {"selector": selector, "parameterNotFoundAction": "Deny"}})).await;
+    client
+        .bound("p", limited(), json!({"paramRef": {"selector": selector, "parameterNotFoundAction": "Deny"}}))
+        .await;
     client.post(CONFIG_MAPS, with_a("x", 5)).await.created();
     let status = client.post(CONFIG_MAPS, with_a("y", 7)).await.refused(422, "Invalid");
     assert!(message(&status).ends_with("at most 5"), "{status}");
@@ -93,7 +96,10 @@ async fn a_parameter_of_an_unknown_kind_is_a_failure() {
 #[tokio::test]
 async fn a_mutation_can_take_what_it_sets_from_a_parameter() {
     let client = Client::new().await;
-    client.post(CONFIG_MAPS, json!({"metadata": {"name": "team"}, "data": {"label": "blue"}})).await.created();
+    client
+        .post(CONFIG_MAPS, json!({"metadata": {"name": "team"}, "data": {"label": "blue"}}))
+        .await
+        .created();
     let spec = json!({
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "mutations": [{

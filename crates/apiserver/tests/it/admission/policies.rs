@@ -32,7 +32,10 @@ async fn without_a_message_the_expression_is_told() {
     let client = Client::new().await;
     client.policy("p", validations("  object.data.a != '1' ")).await;
     let status = client.post(CONFIG_MAPS, config("x")).await.refused(422, "Invalid");
-    assert!(message(&status).ends_with("denied request: failed expression: object.data.a != '1'"), "{status}");
+    assert!(
+        message(&status).ends_with("denied request: failed expression: object.data.a != '1'"),
+        "{status}"
+    );
 }
 
 #[tokio::test]
@@ -45,7 +48,8 @@ async fn a_message_can_be_worked_out() {
         ("'   '", "fallback"),
         ("'one\\ntwo'", "fallback"),
     ] {
-        let validation = json!({"expression": "false", "message": "fallback", "messageExpression": expression});
+        let validation =
+            json!({"expression": "false", "message": "fallback", "messageExpression": expression});
         client.policy("p", json!({"validations": [validation]})).await;
         let status = client.post(CONFIG_MAPS, config("x")).await.refused(422, "Invalid");
         assert!(message(&status).ends_with(&format!("denied request: {told}")), "{expression}: {status}");
@@ -75,7 +79,8 @@ async fn a_binding_can_warn_instead() {
     client.bound("p", spec, json!({"validationActions": ["Warn", "Audit"]})).await;
     let answer = client.post(CONFIG_MAPS, config("x")).await;
     answer.created();
-    let warning = |what: &str| format!("Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': {what}");
+    let warning =
+        |what: &str| format!("Validation failed for ValidatingAdmissionPolicy 'p' with binding 'p': {what}");
     assert_eq!(answer.warnings(), [warning("first"), warning("second")]);
 }
 
@@ -85,7 +90,8 @@ async fn a_policy_needs_a_binding_and_a_binding_its_policy() {
     client.policy("p", validations("false")).await;
     client.delete(&format!("{}/p", path("validatingadmissionpolicybindings")), Value::Null).await.ok();
     client.post(CONFIG_MAPS, config("a")).await.created();
-    let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    let binding =
+        json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
     client.post(&path("validatingadmissionpolicybindings"), binding).await.created();
     client.post(CONFIG_MAPS, config("b")).await.refused(422, "Invalid");
     client.delete(&format!("{}/p", path(POLICIES)), Value::Null).await.ok();
@@ -95,7 +101,10 @@ async fn a_policy_needs_a_binding_and_a_binding_its_policy() {
 #[tokio::test]
 async fn constraints_and_bindings_say_what_a_policy_is_about() {
     let client = Client::new().await;
-    client.post("/api/v1/namespaces", json!({"metadata": {"name": "prod", "labels": {"env": "prod"}}})).await.created();
+    client
+        .post("/api/v1/namespaces", json!({"metadata": {"name": "prod", "labels": {"env": "prod"}}}))
+        .await
+        .created();
     let mut named = rule("", &["configmaps"], &["*"]);
     named["resourceNames"] = json!(["special"]);
     let spec = json!({
@@ -111,8 +120,17 @@ async fn constraints_and_bindings_say_what_a_policy_is_about() {
     client.post(CONFIG_MAPS, config("x")).await.created();
     client.post(prod, config("special")).await.created();
     client.post(prod, config("x")).await.refused(422, "Invalid");
-    client.post("/api/v1/namespaces/prod/secrets", json!({"metadata": {"name": "s"}})).await.refused(422, "Invalid");
-    client.post("/api/v1/namespaces/prod/services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}})).await.created();
+    client
+        .post("/api/v1/namespaces/prod/secrets", json!({"metadata": {"name": "s"}}))
+        .await
+        .refused(422, "Invalid");
+    client
+        .post(
+            "/api/v1/namespaces/prod/services",
+            json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}),
+        )
+        .await
+        .created();
 }
 
 #[tokio::test]
@@ -123,15 +141,18 @@ async fn variables_are_composed_and_worked_out_only_when_they_are_read() {
         {"name": "twice", "expression": "variables.n * 2"},
         {"name": "broken", "expression": "object.data.nothing.at.all"},
     ]);
-    let message = "'twice is ' + string(variables.twice)";
+    let told = "'twice is ' + string(variables.twice)";
     let spec = json!({
         "variables": variables,
-        "validations": [{"expression": "variables.twice < 10 || variables.broken == 1", "messageExpression": message}],
+        "validations": [{"expression": "variables.twice < 10 || variables.broken == 1", "messageExpression": told}],
     });
     client.policy("p", spec).await;
     client.config_map("x", json!({"a": "4"})).await;
-    let status = client.post(CONFIG_MAPS, json!({"metadata": {"name": "y"}, "data": {"a": "5"}})).await.refused(422, "Invalid");
-    assert!(super::message(&status).contains("no such key: nothing"), "{status}");
+    let status = client
+        .post(CONFIG_MAPS, json!({"metadata": {"name": "y"}, "data": {"a": "5"}}))
+        .await
+        .refused(422, "Invalid");
+    assert!(message(&status).contains("no such key: nothing"), "{status}");
 }
 
 #[tokio::test]
@@ -198,7 +219,8 @@ async fn expressions_see_who_asks_for_what_and_in_which_namespace() {
 async fn subresources_are_what_rules_say() {
     let client = Client::new().await;
     let rules = json!({"resourceRules": [rule("", &["pods/status"], &["UPDATE"]), rule("apps", &["deployments/scale"], &["UPDATE"])]});
-    let expression = "request.subResource == 'scale' ? object.spec.replicas <= 5 : object.status.phase != 'Failed'";
+    let expression =
+        "request.subResource == 'scale' ? object.spec.replicas <= 5 : object.status.phase != 'Failed'";
     client.policy("p", json!({"matchConstraints": rules, "validations": [{"expression": expression}]})).await;
     client.post(PODS, pod("p")).await.created();
     let status = format!("{PODS}/p/status");
@@ -216,10 +238,26 @@ async fn expressions_are_compiled_when_a_policy_is_written() {
     let client = Client::new().await;
     let constraints = json!({"resourceRules": [rule("", &["configmaps"], &["*"])]});
     for (change, field, words) in [
-        (json!({"validations": [{"expression": "object."}]}), "validations[0].expression", "compilation failed: ERROR: <input>:1:8"),
-        (json!({"validations": [{"expression": "1 + 1"}]}), "validations[0].expression", "must evaluate to bool"),
-        (json!({"validations": [{"expression": "params.a == 1"}]}), "validations[0].expression", "undeclared reference to 'params'"),
-        (json!({"validations": [{"expression": "variables.a"}]}), "validations[0].expression", "undefined field 'a'"),
+        (
+            json!({"validations": [{"expression": "object."}]}),
+            "validations[0].expression",
+            "compilation failed: ERROR: <input>:1:8",
+        ),
+        (
+            json!({"validations": [{"expression": "1 + 1"}]}),
+            "validations[0].expression",
+            "must evaluate to bool",
+        ),
+        (
+            json!({"validations": [{"expression": "params.a == 1"}]}),
+            "validations[0].expression",
+            "undeclared reference to 'params'",
+        ),
+        (
+            json!({"validations": [{"expression": "variables.a"}]}),
+            "validations[0].expression",
+            "undefined field 'a'",
+        ),
         (
             json!({"validations": [{"expression": "true", "messageExpression": "1"}]}),
             "validations[0].messageExpression",
@@ -242,10 +280,13 @@ async fn expressions_are_compiled_when_a_policy_is_written() {
         ),
     ] {
         let mut spec = json!({"matchConstraints": constraints});
-        super::merge(&mut spec, change);
+        merge(&mut spec, change);
         let refused = client.post(&path(POLICIES), json!({"metadata": {"name": "p"}, "spec": spec})).await;
         let told = message(&refused.refused(422, "Invalid"));
-        assert!(told.contains(&format!("spec.{field}: Invalid value")) && told.contains(words), "{field}: {told}");
+        assert!(
+            told.contains(&format!("spec.{field}: Invalid value")) && told.contains(words),
+            "{field}: {told}"
+        );
     }
 }
 
@@ -270,8 +311,14 @@ async fn what_an_expression_gets_wrong_about_a_kind_is_told_in_the_status() {
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert_eq!(warnings[0]["fieldRef"], "spec.validations[1].expression");
     let text = warnings[0]["warning"].as_str().unwrap_or_default();
-    assert!(text.starts_with("apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replica'"), "{text}");
-    assert!(warnings[1]["warning"].as_str().is_some_and(|text| text.contains("no matching overload")), "{warnings:?}");
+    assert!(
+        text.starts_with("apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replica'"),
+        "{text}"
+    );
+    assert!(
+        warnings[1]["warning"].as_str().is_some_and(|text| text.contains("no matching overload")),
+        "{warnings:?}"
+    );
     let one = format!("{}/p", path(POLICIES));
     let right = json!([{"op": "replace", "path": "/spec/validations", "value": [{"expression": "object.spec.replicas < 9"}]}]);
     let made = client.patch("json", &one, right).await.ok();
@@ -283,7 +330,9 @@ async fn an_expression_costs_no_more_than_its_budget() {
     let client = Client::new().await;
     let list: Vec<String> = (0..40).map(|number| number.to_string()).collect();
     let list = format!("[{}]", list.join(","));
-    let expression = format!("{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, {list}.all(e, a + b + c + d + e >= 0)))))");
+    let expression = format!(
+        "{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, {list}.all(e, a + b + c + d + e >= 0)))))"
+    );
     let many: Vec<Value> = (0..100).map(|_| json!({"expression": expression})).collect();
     client.policy("dear", json!({"validations": many})).await;
     let begun = Instant::now();
@@ -296,7 +345,8 @@ async fn an_expression_costs_no_more_than_its_budget() {
 #[tokio::test]
 async fn notes_for_those_who_read_logs_are_worked_out() {
     let client = Client::new().await;
-    let notes = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
+    let notes =
+        |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
     client.policy("good", notes("'size ' + string(size(object.data))")).await;
     client.post(CONFIG_MAPS, config("x")).await.created();
     client.policy("bad", notes("object.data.nothing + '!'")).await;
@@ -309,8 +359,11 @@ async fn a_kind_in_another_version_is_shown_in_the_one_that_the_rule_names() {
     let client = Client::new().await;
     let mut rule = rule("autoscaling", &["horizontalpodautoscalers"], &["*"]);
     rule["apiVersions"] = json!(["v2"]);
-    let validation = json!({"expression": "object.spec.metrics.all(m, m.resource.target.averageUtilization < 90)"});
-    client.policy("p", json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]})).await;
+    let validation =
+        json!({"expression": "object.spec.metrics.all(m, m.resource.target.averageUtilization < 90)"});
+    client
+        .policy("p", json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}))
+        .await;
     let scaler = |name: &str, percent: u64| {
         let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
         json!({
