@@ -10,7 +10,7 @@ use windlass_machinery::{
 /// Puts everything that is in a configuration into an object: maps by field, keyed lists by entry, sets by value. What
 /// has one owner as a whole cannot be changed this way.
 pub(super) fn merge(live: &mut Object, mut config: Object, schema: &Node) -> Result<(), String> {
-    Parts { path: String::new() }.map(&mut config, schema)?;
+    Parts { path: String::new(), depth: 0 }.map(&mut config, schema)?;
     merge_into(live, &config, schema).map_err(|error| crate::chain(&error))
 }
 
@@ -18,13 +18,26 @@ pub(super) fn merge(live: &mut Object, mut config: Object, schema: &Node) -> Res
 struct Parts {
     /// Where it stands, such as `.spec.containers`.
     path: String,
+    depth: usize,
 }
 
+/// How deep a configuration may go; objects that are deeper could not be read any more.
+const MOST_DEPTH: usize = 100;
+
 impl Parts {
-    fn below<T>(&mut self, step: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+    fn below(
+        &mut self,
+        step: &str,
+        work: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if self.depth == MOST_DEPTH {
+            return Err(format!("it is nested more than {MOST_DEPTH} levels deep"));
+        }
         let len = self.path.len();
         self.path.push_str(step);
+        self.depth += 1;
         let outcome = work(self);
+        self.depth -= 1;
         self.path.truncate(len);
         outcome
     }

@@ -60,14 +60,14 @@ impl Plugin for MutatingPolicies {
         let mut spent = request.outside.budget.spent();
         let (mut n_runs, mut namespace) = (0, None);
         for policy in policies.iter() {
+            let common = &policy.value.common;
+            let Some(place) = common.matching.find(&subject, request) else { continue };
             let own = bindings.iter().filter(|binding| binding.value.policy == policy.name);
             for binding in own {
                 let id = format!("{}/{}", policy.name, binding.name);
-                let common = &policy.value.common;
                 if is_again && !(policy.value.reinvoked && request.outside.policies.is_due(&id)) {
                     continue;
                 }
-                let Some(place) = common.matching.find(&subject, request) else { continue };
                 if !is_bound(binding, &subject, request) {
                     continue;
                 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_machinery::object::{Object, int_at, list_at, str_at};
+use windlass_machinery::object::{Object, int_at, list_at, name, str_at};
 
 use super::super::{
     expressions::{Conditions, env},
@@ -21,6 +21,8 @@ pub(super) struct Configuration {
 
 /// One webhook.
 pub(super) struct Webhook {
+    /// What tells it from all others.
+    pub(super) id: String,
     pub(super) name: String,
     /// Where it is, or why that is not known.
     pub(super) hook: Result<Hook, String>,
@@ -40,12 +42,12 @@ pub(super) struct Webhook {
 impl Configuration {
     pub(super) fn of(object: &Object) -> Self {
         let webhooks = list_at(object, &["webhooks"]).iter().filter_map(Value::as_object);
-        Configuration { webhooks: webhooks.map(Webhook::of).collect() }
+        Configuration { webhooks: webhooks.map(|webhook| Webhook::of(name(object), webhook)).collect() }
     }
 }
 
 impl Webhook {
-    fn of(webhook: &Object) -> Self {
+    fn of(configuration: &str, webhook: &Object) -> Self {
         let text = |field: &str| str_at(webhook, &[field]).unwrap_or_default();
         let versions = list_at(webhook, &["admissionReviewVersions"]).iter().filter_map(Value::as_str);
         let known = |version: &str| match version {
@@ -55,6 +57,7 @@ impl Webhook {
         };
         let client = webhook.get("clientConfig").and_then(Value::as_object).cloned().unwrap_or_default();
         Webhook {
+            id: format!("{configuration}/{}", text("name")),
             name: text("name").to_owned(),
             hook: Hook::of(&client).map_err(|error| error.to_string()),
             matching: Matching::of_webhook(webhook),

@@ -70,8 +70,8 @@ impl Plugin for MutatingWebhooks {
         let is_again = request.outside.is_again;
         request.outside.webhooks.begin(&request.object);
         let mut n_asked = 0;
-        for (id, webhook) in all.iter().flat_map(|item| named(&item.name, &item.value)) {
-            if is_again && !(webhook.reinvoked && request.outside.webhooks.is_due(&id)) {
+        for webhook in all.iter().flat_map(|item| &item.value.webhooks) {
+            if is_again && !(webhook.reinvoked && request.outside.webhooks.is_due(&webhook.id)) {
                 continue;
             }
             let Some(found) = find(webhook, &subject, request)? else { continue };
@@ -83,18 +83,10 @@ impl Plugin for MutatingWebhooks {
             if changed {
                 request.outside.again = true;
             }
-            request.outside.webhooks.note(&id, changed, &request.object, webhook.reinvoked);
+            request.outside.webhooks.note(&webhook.id, changed, &request.object, webhook.reinvoked);
         }
         Ok(())
     }
-}
-
-/// The webhooks of a configuration, with what tells each from all others.
-fn named<'a>(
-    configuration: &'a str,
-    value: &'a Configuration,
-) -> impl Iterator<Item = (String, &'a Webhook)> {
-    value.webhooks.iter().map(move |webhook| (format!("{configuration}/{}", webhook.name), webhook))
 }
 
 impl MutatingWebhooks {
