@@ -5,6 +5,7 @@
 
 pub mod decode;
 pub mod field;
+pub mod jsonpath;
 pub mod managed;
 pub mod metadata;
 pub mod names;
@@ -16,3 +17,4 @@ pub mod selector;
 pub mod stored;
 pub mod table;
 pub mod time;
+pub mod version;
