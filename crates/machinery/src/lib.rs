@@ -15,6 +15,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod stored;
+pub mod structural;
 pub mod table;
 pub mod time;
 pub mod version;
