@@ -4,6 +4,7 @@
 //! map ([`object::Object`]); what is known about its kind comes in as a compiled [`schema`].
 
 pub mod decode;
+pub mod definition;
 pub mod field;
 pub mod jsonpath;
 pub mod managed;
