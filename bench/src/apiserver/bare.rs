@@ -1,23 +1,31 @@
 //! The yardstick for answers: hyper and rustls with nothing behind them, in a process of its own, giving the same
-//! bytes as the server does.
+//! bytes as the server does. What is sent to it with PUT goes to everyone who watches, as it is.
 
 use std::{
-    collections::HashMap, convert::Infallible, fs, io::Write, path::Path, process::Command, sync::Arc,
+    collections::HashMap, convert::Infallible, fs, io::Write, path::Path, pin::Pin, process::Command,
+    sync::Arc,
 };
 
 use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, service::service_fn};
+use futures_util::stream;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Either, Full, StreamBody};
+use hyper::{
+    body::{Frame, Incoming},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
 };
 use rustls::{ServerConfig, crypto::ring};
 use rustls_pki_types::PrivateKeyDer;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::broadcast,
+};
 use tokio_rustls::TlsAcceptor;
 
 use super::{client::Endpoint, kubeconfig::Access};
@@ -61,6 +69,7 @@ pub(crate) async fn bare(args: &BareArgs) -> anyhow::Result<()> {
             .insert(format!("/{}", file.file_name().to_string_lossy()), Bytes::from(fs::read(file.path())?));
     }
     let answers = Arc::new(answers);
+    let (changes_tx, _) = broadcast::channel(CHANGES);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let identity = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
     let certificate = BASE64_STANDARD.encode(identity.cert.pem());
@@ -74,27 +83,53 @@ pub(crate) async fn bare(args: &BareArgs) -> anyhow::Result<()> {
     writeln!(std::io::stdout(), "{} {certificate}", listener.local_addr()?)?;
     loop {
         let (stream, _) = listener.accept().await?;
-        tokio::spawn(serve(stream, acceptor.clone(), answers.clone()));
+        tokio::spawn(serve(stream, acceptor.clone(), answers.clone(), changes_tx.clone()));
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, answers: Arc<HashMap<String, Bytes>>) {
+/// Changes that a watcher may be behind.
+const CHANGES: usize = 4096;
+
+async fn serve(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    answers: Arc<HashMap<String, Bytes>>,
+    changes_tx: broadcast::Sender<Bytes>,
+) {
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(move |request: Request<Incoming>| {
-        let answers = answers.clone();
+        let (answers, changes_tx) = (answers.clone(), changes_tx.clone());
         async move {
+            if request.uri().query().is_some_and(|query| query.contains("watch=1")) {
+                return Ok::<_, Infallible>(Response::new(Either::Left(watch(changes_tx.subscribe()))));
+            }
             let answer = answers.get(request.uri().path()).cloned();
+            let is_change = request.method() == Method::PUT;
             // A body that is sent is also read.
-            let _ = request.into_body().collect().await;
-            let mut response = Response::new(Full::new(answer.clone().unwrap_or_default()));
-            if answer.is_none() {
+            let sent = request.into_body().collect().await;
+            if let Ok(sent) = sent
+                && is_change
+            {
+                let _ = changes_tx.send(sent.to_bytes());
+            }
+            let mut response = Response::new(Either::Right(Full::new(answer.clone().unwrap_or_default())));
+            if answer.is_none() && !is_change {
                 *response.status_mut() = StatusCode::NOT_FOUND;
             }
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            Ok::<_, Infallible>(response)
+            Ok(response)
         }
     });
     // Clients hang up when they are done.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+}
+
+type Changes = Pin<Box<dyn stream::Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
+
+fn watch(changes_rx: broadcast::Receiver<Bytes>) -> StreamBody<Changes> {
+    StreamBody::new(Box::pin(stream::unfold(changes_rx, |mut changes_rx| async move {
+        let change = changes_rx.recv().await.ok()?;
+        Some((Ok(Frame::data(change)), changes_rx))
+    })))
 }

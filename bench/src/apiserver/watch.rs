@@ -28,6 +28,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::{
     Bench,
+    bare::Bare,
     client::{Answer, Endpoint},
     objects::{self, JSON, MARK, MARK_DIGITS, collection, config_map},
     target::Target,
@@ -83,19 +84,26 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
     drop(connection);
     let many = bench.scale.watchers;
     let cases = [(Shape::Alone, 1), (Shape::Alone, many), (Shape::Shared, many)];
-    let mut fans = vec![vec![]; cases.len()];
+    let (mut fans, mut bare_fans) = (vec![vec![]; cases.len()], vec![vec![]; cases.len()]);
+    // It answers changes with nothing.
+    let bare = Bare::start(&bench.folder("bare-watch")?)?;
     let mut base = 0;
     // One turn is two seconds of a hundred thousand deliveries each: three are enough.
     let turns = bench.scale.turns.min(3);
     for turn in 1..=turns {
-        for ((shape, watchers), fans) in cases.iter().zip(&mut fans) {
+        for ((shape, watchers), (fans, bare_fans)) in cases.iter().zip(fans.iter_mut().zip(&mut bare_fans)) {
             say(&format!("watch: measuring {watchers} watchers ({}), turn {turn} of {turns}…", shape.text()));
             base += 1_000_000;
-            fans.push(fan_out(bench, &target, *shape, *watchers, base).await?);
+            let watch = watch_path(&target).await?;
+            let ours = Source { endpoint: &target.endpoint, collection: &path, watch };
+            fans.push(fan_out(bench, &ours, *shape, *watchers, base).await?);
+            base += 1_000_000;
+            let bare = Source { endpoint: &bare.endpoint, collection: &path, watch: "/?watch=1".to_owned() };
+            bare_fans.push(fan_out(bench, &bare, *shape, *watchers, base).await?);
         }
     }
     target.end().await?;
-    Ok(report(bench, &cases, &fans))
+    Ok(report(bench, &cases, &fans, &bare_fans))
 }
 
 impl Shape {
@@ -107,23 +115,29 @@ impl Shape {
     }
 }
 
+/// Where changes are made, and where they are watched.
+struct Source<'a> {
+    endpoint: &'a Arc<Endpoint>,
+    collection: &'a str,
+    watch: String,
+}
+
 /// Lets watchers watch while changes are made, numbered from `base`.
 async fn fan_out(
     bench: &Bench,
-    target: &Target,
+    source: &Source<'_>,
     shape: Shape,
     watchers: usize,
     base: u64,
 ) -> anyhow::Result<Fan> {
     let changes = bench.scale.changes;
-    let path = watch_path(target).await?;
     let n_threads = thread::available_parallelism().map_or(1, usize::from).min(watchers);
     let (ready_tx, ready_rx) = mpsc::channel();
     let threads: Vec<_> = (0..n_threads)
         .map(|idx| {
             let crowd = Crowd {
-                endpoint: target.endpoint.clone(),
-                path: path.clone(),
+                endpoint: source.endpoint.clone(),
+                path: source.watch.clone(),
                 watchers: (idx..watchers).step_by(n_threads).count(),
                 changes,
                 shape,
@@ -134,9 +148,9 @@ async fn fan_out(
         .collect();
     drop(ready_tx);
     let n_ready = tokio::task::spawn_blocking(move || ready_rx.iter().take(n_threads).count()).await?;
-    let before = target.endpoint.processor_nanos();
+    let before = source.endpoint.processor_nanos();
     let sent = match n_ready == n_threads {
-        true => change(target, changes, base).await?,
+        true => change(source, changes, base).await?,
         // The thread that gave up says why below.
         false => vec![],
     };
@@ -148,7 +162,7 @@ async fn fan_out(
         anyhow::Ok(arrivals)
     })
     .await??;
-    let after = target.endpoint.processor_nanos();
+    let after = source.endpoint.processor_nanos();
     let expected = watchers * changes;
     ensure!(arrivals.len() == expected, "{} of {expected} changes arrived", arrivals.len());
     let mut latencies = Latencies::default();
@@ -176,16 +190,16 @@ async fn watch_path(target: &Target) -> anyhow::Result<String> {
 }
 
 /// Makes changes at their pace; returns when each was asked for.
-async fn change(target: &Target, changes: usize, base: u64) -> anyhow::Result<Vec<Instant>> {
-    let path = collection(&target.namespace);
-    let mut connection = target.endpoint.connect().await?;
+async fn change(source: &Source<'_>, changes: usize, base: u64) -> anyhow::Result<Vec<Instant>> {
+    let Source { endpoint, collection, .. } = source;
+    let mut connection = endpoint.connect().await?;
     let mut ticks = interval(PACE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut sent = vec![];
     for idx in 0..changes {
         let name = objects::name(idx % OBJECTS);
         let body = config_map(&name, idx, base + idx as u64);
-        let request = target.endpoint.ask(Method::PUT, &format!("{path}/{name}"), JSON, body);
+        let request = endpoint.ask(Method::PUT, &format!("{collection}/{name}"), JSON, body);
         ticks.tick().await;
         sent.push(Instant::now());
         if let Answer::Refused = connection.send(request).await? {
@@ -396,11 +410,22 @@ impl Scanner {
     }
 }
 
-fn report(bench: &Bench, cases: &[(Shape, usize)], fans: &[Vec<Fan>]) -> Section {
+fn report(bench: &Bench, cases: &[(Shape, usize)], fans: &[Vec<Fan>], bare: &[Vec<Fan>]) -> Section {
     let mut section = Section::new("Watching");
-    let mut table =
-        Table::new(&["watchers", "connections", "deliveries/s", "p50", "p99", "slowest", "CPU each"]);
-    for ((shape, watchers), fans) in cases.iter().zip(fans) {
+    let mut table = Table::new(&[
+        "watchers",
+        "connections",
+        "deliveries/s",
+        "p50",
+        "p99",
+        "slowest",
+        "CPU each",
+        "bare p50",
+        "bare p99",
+        "bare CPU each",
+    ]);
+    for ((shape, watchers), (fans, bare)) in cases.iter().zip(fans.iter().zip(bare)) {
+        let of_bare = |field: fn(&Fan) -> f64| median(bare.iter().map(field));
         let of = |field: fn(&Fan) -> f64| median(fans.iter().map(field));
         let processor = of(|fan| fan.processor);
         table.row([
@@ -411,6 +436,9 @@ fn report(bench: &Bench, cases: &[(Shape, usize)], fans: &[Vec<Fan>]) -> Section
             time(of(|fan| fan.p99)),
             time(of(|fan| fan.slowest)),
             super::turn::known_time(processor),
+            time(of_bare(|fan| fan.p50)),
+            time(of_bare(|fan| fan.p99)),
+            super::turn::known_time(of_bare(|fan| fan.processor)),
         ]);
         if *watchers == bench.scale.watchers {
             let what = format!("{} watchers, {}: p99", count(*watchers as u64), shape.text());
@@ -429,7 +457,8 @@ fn report(bench: &Bench, cases: &[(Shape, usize)], fans: &[Vec<Fan>]) -> Section
     section.notes.push(format!(
         "{} changes of ConfigMaps of one KiB, 100 a second, seen by everyone. Times are from the moment a change is \
          asked for until a watcher has read it, the commit included; the watchers share the cores with the server. \
-         CPU is the server's, for one change and one watcher.",
+         CPU is the server's, for one change and one watcher. The bare handler hands what it is sent to everyone who \
+         watches, over hyper and rustls, and neither checks nor stores it.",
         bench.scale.changes
     ));
     section

@@ -14,34 +14,28 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{
-    resources::Resource,
-    server::{ApiServer, Labels},
-};
+use crate::{resources::Resource, server::ApiServer};
 
 /// Upper bounds of the histogram of request durations, in seconds.
 const DURATIONS: [f64; 15] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 
+/// What requests are told apart by.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RequestLabels {
-    verb: String,
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
-    scope: String,
-    code: u32,
+pub(crate) struct Labels {
+    pub(crate) verb: &'static str,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) scope: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DurationLabels {
-    verb: String,
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
-    scope: String,
+struct EndedLabels {
+    #[prometheus(flatten)]
+    labels: Labels,
+    code: u32,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -53,8 +47,8 @@ struct WatchLabels {
 /// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
+    requests: Family<EndedLabels, Counter>,
+    durations: Family<Labels, Histogram, fn() -> Histogram>,
     watchers: Family<WatchLabels, Gauge>,
     /// Handlers that panicked.
     pub(crate) panics: Counter,
@@ -83,22 +77,9 @@ impl Metrics {
     }
 
     /// Counts a request.
-    pub(crate) fn request(&self, labels: &Labels, code: u16, took: Duration) {
-        let Labels { verb, group, version, resource, subresource, scope } = labels.clone();
-        let scope = scope.to_owned();
-        let code = u32::from(code);
-        let durations = DurationLabels {
-            verb: verb.clone(),
-            group: group.clone(),
-            version: version.clone(),
-            resource: resource.clone(),
-            subresource: subresource.clone(),
-            scope: scope.clone(),
-        };
-        self.requests
-            .get_or_create(&RequestLabels { verb, group, version, resource, subresource, scope, code })
-            .inc();
-        self.durations.get_or_create(&durations).observe(took.as_secs_f64());
+    pub(crate) fn request(&self, labels: Labels, code: u16, took: Duration) {
+        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.requests.get_or_create(&EndedLabels { labels, code: u32::from(code) }).inc();
     }
 
     /// Counts a watch for as long as it lives.

@@ -22,7 +22,7 @@ use crate::{
     discovery::Discovery,
     health,
     http::{Body, Peer, Query, Route, Target, route},
-    metrics::Metrics,
+    metrics::{Labels, Metrics},
     openapi::Documents,
     registry::Registry,
     resources::{Catalog, builtin},
@@ -134,7 +134,7 @@ impl ApiServer {
         }
         let status = response.status().as_u16();
         let took = begun.elapsed();
-        self.metrics.request(&labels, status, took);
+        self.metrics.request(labels, status, took);
         tracing::info!(method = %call.method, path = call.path, status, id = audit_id, micros = took.as_micros() as u64, "request");
         response
     }
@@ -392,32 +392,12 @@ fn forbidden_resource(call: &Call, target: &Target) -> Box<Status> {
     Status::forbidden(resource, target.name.as_deref().unwrap_or_default(), &why)
 }
 
-/// What metrics tell requests apart by.
-#[derive(Clone, Debug)]
-pub(crate) struct Labels {
-    pub(crate) verb: String,
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
-    pub(crate) scope: &'static str,
-}
-
 impl Labels {
     fn other(call: &Call) -> Self {
-        let verb = match call.method.as_str() {
-            known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS") => known,
-            _ => "other",
-        };
+        const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+        let verb = METHODS.into_iter().find(|method| *method == call.method).unwrap_or("other");
         let empty = String::new;
-        Labels {
-            verb: verb.to_owned(),
-            group: empty(),
-            version: empty(),
-            resource: empty(),
-            subresource: empty(),
-            scope: "",
-        }
+        Labels { verb, group: empty(), version: empty(), resource: empty(), subresource: empty(), scope: "" }
     }
 
     fn of(call: &Call, route: &Route) -> Self {
@@ -427,7 +407,7 @@ impl Labels {
             sub == "scale" || row.part(sub).is_some() || row.actions.iter().any(|(name, _)| *name == sub)
         };
         Labels {
-            verb: call.verb(target).to_uppercase(),
+            verb: in_capitals(call.verb(target)),
             group: target.resource.group.clone(),
             version: target.version.clone(),
             resource: target.resource.plural.clone(),
@@ -438,6 +418,21 @@ impl Labels {
                 (None, true) => "cluster",
             },
         }
+    }
+}
+
+/// A verb as metrics write it.
+fn in_capitals(verb: &str) -> &'static str {
+    match verb {
+        "watch" => "WATCH",
+        "get" => "GET",
+        "list" => "LIST",
+        "create" => "CREATE",
+        "update" => "UPDATE",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        _ => "",
     }
 }
 

@@ -87,7 +87,10 @@ impl Snapshot {
 
     /// How many keys start with `prefix`.
     pub fn count(&self, prefix: &[u8]) -> usize {
-        self.iter(prefix, None).count()
+        match self.is_at_head() && prefix.ends_with(b"/") {
+            true => self.state.count_below(prefix),
+            false => self.iter(prefix, None).count(),
+        }
     }
 
     /// Bytes of all live keys and values at the head this snapshot was taken from.

@@ -4,7 +4,10 @@
 //! pointers, and read it for as long as they like. No disk and no network here: engines make changes durable
 //! first and hand them over after. Start at [`Tables::apply`].
 
-use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::{
+    ops::Bound,
+    sync::{Arc, RwLock, RwLockReadGuard},
+};
 
 use bytes::Bytes;
 use imbl::OrdMap;
@@ -13,12 +16,15 @@ use tokio::sync::watch;
 use crate::{
     Change, Entry, Key, ReadError, Revision, Snapshot, Window,
     history::{Ages, History, Retention},
+    key::prefix_end,
 };
 
 /// The store at one moment. A clone is a snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) live: OrdMap<Key, Arc<Entry>>,
+    /// How many live keys there are in each folder, which is a key up to its last slash.
+    folders: OrdMap<Key, usize>,
     /// Keys deleted inside the window, with the revision of the deletion: reads in the past need them.
     pub(crate) graves: OrdMap<Key, Revision>,
     pub(crate) history: History,
@@ -32,6 +38,7 @@ impl State {
     pub(crate) fn empty(revision: Revision) -> Self {
         State {
             live: OrdMap::new(),
+            folders: OrdMap::new(),
             graves: OrdMap::new(),
             history: History::default(),
             head: revision,
@@ -51,8 +58,10 @@ impl State {
     /// Puts an entry that belongs to the state at the floor: how engines load their base.
     pub(crate) fn load(&mut self, entry: Arc<Entry>) {
         self.live_bytes += entry.bytes();
-        if let Some(old) = self.live.insert(entry.key.clone(), entry) {
-            self.live_bytes -= old.bytes();
+        let key = entry.key.clone();
+        match self.live.insert(key.clone(), entry) {
+            Some(old) => self.live_bytes -= old.bytes(),
+            None => self.count_in(&key),
         }
     }
 
@@ -60,6 +69,7 @@ impl State {
     pub(crate) fn unload(&mut self, key: &[u8]) {
         if let Some(old) = self.live.remove(key) {
             self.live_bytes -= old.bytes();
+            self.count_out(key);
         }
     }
 
@@ -71,13 +81,17 @@ impl State {
         match &change.current {
             Some(entry) => {
                 self.live_bytes += entry.bytes();
-                self.live.insert(change.key.clone(), entry.clone());
+                if self.live.insert(change.key.clone(), entry.clone()).is_none() {
+                    self.count_in(&change.key);
+                }
                 if change.previous.is_none() && !self.graves.is_empty() {
                     deleted_before = self.graves.remove(&change.key);
                 }
             }
             None => {
-                self.live.remove(&change.key);
+                if self.live.remove(&change.key).is_some() {
+                    self.count_out(&change.key);
+                }
                 self.graves.insert(change.key.clone(), change.revision);
             }
         }
@@ -85,6 +99,29 @@ impl State {
             self.live_bytes -= previous.bytes();
         }
         self.history.push(change, deleted_before);
+    }
+
+    fn count_in(&mut self, key: &[u8]) {
+        let folder = folder(key);
+        match self.folders.get_mut(folder) {
+            Some(n) => *n += 1,
+            None => drop(self.folders.insert(folder.into(), 1)),
+        }
+    }
+
+    fn count_out(&mut self, key: &[u8]) {
+        let folder = folder(key);
+        match self.folders.get_mut(folder) {
+            Some(n) if *n > 1 => *n -= 1,
+            _ => drop(self.folders.remove(folder)),
+        }
+    }
+
+    /// How many live keys start with `prefix`, which ends with a slash: without a look at any of them.
+    pub(crate) fn count_below(&self, prefix: &[u8]) -> usize {
+        let end = prefix_end(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.folders.range::<_, [u8]>((Bound::Included(prefix), end)).map(|(_, n)| n).sum()
     }
 
     /// Forgets history up to and including `floor`, and returns what it was, which takes longer to drop than to
@@ -116,6 +153,12 @@ impl State {
         let current = value.map(|value| Arc::new(Entry { key: key.clone(), value, revision }));
         Some(Arc::new(Change { key, revision, current, previous }))
     }
+}
+
+/// The key up to its last slash, and with it.
+fn folder(key: &[u8]) -> &[u8] {
+    let end = key.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    &key[..end]
 }
 
 /// The state that moves: written by one engine, read by everyone.

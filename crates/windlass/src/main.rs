@@ -26,6 +26,11 @@ use std::{
 
 use crate::args::{Args, Command};
 
+/// A request is a hundred small allocations on whichever thread is free; the system's allocator has them wait for
+/// each other.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = match Args::read(std::env::args_os()) {
         Ok(args) => args,

@@ -62,9 +62,9 @@ pub(crate) fn route(path: &str, catalog: &Catalog) -> Option<Route> {
         if segment.is_empty() {
             return None;
         }
-        segments.push(percent_decode_str(segment).decode_utf8().ok()?.into_owned());
+        segments.push(percent_decode_str(segment).decode_utf8().ok()?);
     }
-    let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let parts: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     match parts.as_slice() {
         [] => Some(Route::Paths),
         ["api"] => Some(Route::CoreVersions),

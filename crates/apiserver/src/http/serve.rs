@@ -190,12 +190,7 @@ async fn connection(
 
 fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .max_headers(100)
-        .max_buf_size(64 * 1024);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(64 * 1024);
     builder
         .http2()
         .timer(TokioTimer::new())

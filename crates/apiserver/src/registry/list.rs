@@ -91,7 +91,7 @@ impl Registry {
             None if exact => self.snapshot_at(revision.unwrap_or(0)).await?,
             None => self.fresh(revision).await?,
         };
-        let range = resource.range(&namespace);
+        let range = selection.range(resource, &namespace);
         let after = token.as_ref().map(|token| format!("{}{}", resource.prefix, token.after).into_bytes());
         if after.as_ref().is_some_and(|after| !after.starts_with(range.as_bytes())) {
             return Err(Status::bad_request("invalid continue token: it belongs to another list"));

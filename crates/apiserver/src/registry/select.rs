@@ -20,6 +20,14 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// The beginning of the keys of everything it can take.
+    pub(crate) fn range(&self, resource: &Resource, namespace: &str) -> String {
+        match &self.name {
+            Some(name) if !resource.namespaced || !namespace.is_empty() => resource.key(namespace, name),
+            _ => resource.range(namespace),
+        }
+    }
+
     /// Reads the selectors of a request; refused when a field cannot be selected by.
     pub(crate) fn parse(
         resource: &Resource,

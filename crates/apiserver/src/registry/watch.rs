@@ -123,10 +123,7 @@ impl Registry {
             watching.sent = listing.revision();
             watching.initial = Some(Box::new(listing));
         }
-        let prefix = match &selection.name {
-            Some(name) if !resource.namespaced || !namespace.is_empty() => resource.key(&namespace, name),
-            _ => resource.range(&namespace),
-        };
+        let prefix = selection.range(resource, &namespace);
         match self.store.watch(prefix.as_bytes(), Revision::new(watching.sent)).await {
             Ok(watch) => watching.watch = Some(watch),
             // As Kubernetes has it: once the request is understood, errors are events.

@@ -42,27 +42,14 @@ fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Bod
         return json(StatusCode::OK, out);
     }
     let gzip = takes_gzip(&call.headers);
-    let mut encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
-    let begun = squeeze(&mut encoder, out, false);
-    let state = (listing, rendering, encoder, Some(begun), false);
-    let chunks =
-        stream::unfold(state, move |(mut listing, rendering, mut encoder, begun, done)| async move {
-            if let Some(begun) = begun {
-                return Some((begun, (listing, rendering, encoder, None, false)));
-            }
-            if done {
-                return None;
-            }
-            let mut out = list::chunk();
-            let more = listing.fill(&rendering, &mut false, &mut out);
-            if !more {
-                out.extend_from_slice(b"]}");
-            }
-            // Lists are made on the threads that serve everyone.
-            tokio::task::yield_now().await;
-            let bytes = squeeze(&mut encoder, out, !more);
-            Some((bytes, (listing, rendering, encoder, None, !more)))
-        });
+    let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
+    let sending = Sending { listing, rendering, encoder, made: Some(out), last: Bytes::new(), more: true };
+    let chunks = stream::unfold(sending, |mut sending| async move {
+        let chunk = sending.next()?;
+        // Lists are made on the threads that serve everyone.
+        tokio::task::yield_now().await;
+        Some((chunk, sending))
+    });
     let mut response = Response::new(Body::stream(chunks));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -73,12 +60,53 @@ fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Bod
     response
 }
 
-fn squeeze(encoder: &mut Option<GzEncoder<Vec<u8>>>, bytes: Vec<u8>, last: bool) -> Bytes {
-    let Some(gzip) = encoder else { return bytes.into() };
-    gzip.write_all(&bytes).expect("writing to memory cannot fail");
-    match last {
-        true => encoder.take().and_then(|gzip| gzip.finish().ok()).unwrap_or_default().into(),
-        false => std::mem::take(gzip.get_mut()).into(),
+/// A list that is sent piece by piece.
+struct Sending {
+    listing: Listing,
+    rendering: Rendering,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    /// What has been made but not sent.
+    made: Option<Vec<u8>>,
+    /// What was sent last: once it has left, its memory serves for the next piece.
+    last: Bytes,
+    /// Whether there are more objects.
+    more: bool,
+}
+
+impl Sending {
+    fn next(&mut self) -> Option<Bytes> {
+        let piece = match self.made.take() {
+            Some(made) => made,
+            None if !self.more => return None,
+            None => {
+                let mut piece = self.room();
+                self.more = self.listing.fill(&self.rendering, &mut false, &mut piece);
+                if !self.more {
+                    piece.extend_from_slice(b"]}");
+                }
+                piece
+            }
+        };
+        let Some(encoder) = &mut self.encoder else {
+            self.last = piece.into();
+            return Some(self.last.clone());
+        };
+        encoder.write_all(&piece).expect("writing to memory cannot fail");
+        let squeezed = match self.more {
+            true => std::mem::take(encoder.get_mut()),
+            false => self.encoder.take().and_then(|encoder| encoder.finish().ok()).unwrap_or_default(),
+        };
+        self.last = piece.into();
+        Some(squeezed.into())
+    }
+
+    fn room(&mut self) -> Vec<u8> {
+        let mut last = std::mem::take(&mut self.last);
+        if !last.is_unique() {
+            return list::chunk();
+        }
+        last.clear();
+        last.into()
     }
 }
 
