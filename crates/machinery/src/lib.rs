@@ -1,7 +1,8 @@
 //! What can be done to any Kubernetes-style object, whatever its kind.
 //!
 //! Pure: no input or output, no clock, no randomness; time and ids come in as arguments. An object is a JSON
-//! map ([`object::Object`]); what is known about its kind comes in as a compiled [`schema`].
+//! map ([`object::Object`]); what is known about its kind comes in as a compiled [`schema`]. Custom kinds have a
+//! [`definition`] with [`structural`] schemas, from which that is made.
 
 pub mod decode;
 pub mod definition;

@@ -101,8 +101,9 @@ impl Schema {
 
     /// The form of the schema that managed fields and server-side apply use.
     ///
-    /// It has no place for what is below the values of free maps but their shape, so that lists there are owned as
-    /// a whole, whatever the schema says.
+    /// It has no place for how the values of free maps and the entries of lists are merged, so that lists there are
+    /// owned as a whole, whatever the schema says. Nor does it say which unknown fields are kept: hold objects
+    /// against the schema by [`Schema::prune`], not by [`schema::check`].
     pub fn node(&self) -> schema::Node {
         node::node(self.root())
     }

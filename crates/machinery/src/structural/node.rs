@@ -34,6 +34,8 @@ struct Conversion {
 impl Conversion {
     fn node(&mut self, shape: Shape<'_>) -> Node {
         match shape.kind() {
+            // Without a type, it is a map if it has fields.
+            Kind::Any if shape.fields().next().is_some() => self.map(shape),
             Kind::Any => Node::Any,
             Kind::Boolean => Node::Bool,
             Kind::Integer => Node::Integer { narrow: false },
@@ -101,7 +103,7 @@ impl Conversion {
 fn ownership(shape: Shape<'_>) -> Ownership {
     match shape.list_type() {
         ListType::Set => Ownership::Set,
-        ListType::Map => Ownership::Keyed(shape.list_keys().map(Box::from).collect()),
+        ListType::Map => Ownership::Keyed(shape.list_keys().map(Into::into).collect()),
         ListType::Atomic | ListType::Unset if shape.is_atomic() => Ownership::Atomic,
         ListType::Atomic | ListType::Unset => Ownership::Plain,
     }

@@ -68,7 +68,7 @@ pub(crate) fn compile(expression: &str) -> Result<Arc<Pattern>, String> {
         return Ok(known);
     }
     let pattern = Arc::new(build(expression)?);
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner).put(expression, &pattern);
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).put(expression, &pattern, KEPT_MOST);
     Ok(pattern)
 }
 
@@ -110,25 +110,26 @@ fn one_line(error: &dyn std::error::Error) -> String {
 
 /// Compiled expressions, and when each was last used.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     known: HashMap<Box<str>, (Arc<Pattern>, u64)>,
     bytes: usize,
     uses: u64,
 }
 
 impl Kept {
-    fn get(&mut self, expression: &str) -> Option<Arc<Pattern>> {
+    pub(super) fn get(&mut self, expression: &str) -> Option<Arc<Pattern>> {
         self.uses += 1;
         let (pattern, used) = self.known.get_mut(expression)?;
         *used = self.uses;
         Some(Arc::clone(pattern))
     }
 
-    fn put(&mut self, expression: &str, pattern: &Arc<Pattern>) {
+    /// Keeps one more, and drops those that were not used for longest if they have more bytes than that together.
+    pub(super) fn put(&mut self, expression: &str, pattern: &Arc<Pattern>, most: usize) {
         if self.known.insert(expression.into(), (Arc::clone(pattern), self.uses)).is_none() {
             self.bytes += expression.len() + pattern.size();
         }
-        while self.bytes > KEPT_MOST && self.known.len() > 1 {
+        while self.bytes > most && self.known.len() > 1 {
             let oldest = self.known.iter().min_by_key(|(_, (_, used))| *used).map(|(text, _)| text.clone());
             let Some((text, (pattern, _))) = oldest.and_then(|text| self.known.remove_entry(&text)) else {
                 return;

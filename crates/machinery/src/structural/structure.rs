@@ -29,16 +29,21 @@ const UNFIT_PATTERNS_MOST: usize = 10;
 pub(super) fn check(source: Source<'_>, errors: &mut Errors) {
     place(source, Level::Root, errors);
     complete(source, Some(source), &mut vec![], errors);
-    let mut patterns = Patterns::default();
+    check_patterns(source, PATTERNS_MOST, errors);
+}
+
+/// Checks all patterns of a schema, which may take so many bytes together.
+pub(super) fn check_patterns(source: Source<'_>, most: usize, errors: &mut Errors) {
+    let mut patterns = Patterns { most, seen: HashSet::new(), n_bytes: 0, n_unfit: 0 };
     patterns.place(source, errors);
-    if patterns.n_bytes > PATTERNS_MOST {
+    if patterns.n_bytes > most {
         errors.forbidden("", "the patterns of the schema are too large together when they are compiled");
     }
 }
 
 /// The check of patterns.
-#[derive(Default)]
 struct Patterns<'a> {
+    most: usize,
     seen: HashSet<&'a str>,
     n_bytes: usize,
     n_unfit: usize,
@@ -48,7 +53,7 @@ impl<'a> Patterns<'a> {
     /// Checks the patterns of a place and of all below it.
     fn place(&mut self, source: Source<'a>, errors: &mut Errors) {
         let expression = source.text("pattern");
-        let is_spent = self.n_bytes > PATTERNS_MOST || self.n_unfit >= UNFIT_PATTERNS_MOST;
+        let is_spent = self.n_bytes > self.most || self.n_unfit >= UNFIT_PATTERNS_MOST;
         if !expression.is_empty() && !is_spent && self.seen.insert(expression) {
             match pattern::compile(expression) {
                 Ok(pattern) => self.n_bytes += pattern.size(),

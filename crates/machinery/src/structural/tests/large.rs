@@ -125,6 +125,8 @@ fn ownership_follows_list_and_map_types() {
             "plain": {"type": "array", "items": {"type": "string"}},
             "atomic": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"x": {"type": "string"}}},
             "free": {"x-kubernetes-preserve-unknown-fields": true},
+        "typeless": {"x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}},
             "map": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
             "entries": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object", "x-kubernetes-map-type": "atomic"}},
             "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}},
@@ -141,6 +143,8 @@ fn ownership_follows_list_and_map_types() {
     assert_eq!(*owned("atomic"), Ownership::Atomic);
     assert!(spec.field("set").is_some_and(|set| set.required));
     assert!(matches!(spec.field("free").map(|free| free.node.resolve()), Some(Node::Any)));
+    let typeless = spec.field("typeless").and_then(|typeless| typeless.node.field("set"));
+    assert_eq!(typeless.map(|set| &set.merge.ownership), Some(&Ownership::Set));
     let values = spec.field("map").and_then(|map| map.node.items());
     assert!(matches!(values, Some(Node::IntOrString)), "{values:?}");
     assert!(spec.field("entries").and_then(|list| list.node.items()).is_some_and(Node::is_atomic));

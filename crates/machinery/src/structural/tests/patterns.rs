@@ -1,6 +1,15 @@
 //! Expressions of Go, and what matches them.
 
-use crate::structural::pattern::compile;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    field::Errors,
+    structural::{
+        pattern::{Kept, compile},
+        source::Source,
+        structure::check_patterns,
+    },
+};
 
 #[test]
 fn expressions_match_as_in_go() {
@@ -153,4 +162,38 @@ fn no_text_makes_compiling_fail() {
             pattern.is_match("aä[]1-");
         }
     }
+}
+
+#[test]
+fn a_schema_cannot_have_patterns_without_end() {
+    let told = |pattern: fn(usize) -> String, most: usize| {
+        let properties: Map<String, Value> =
+            (0..50).map(|n| (format!("p{n}"), json!({"type": "string", "pattern": pattern(n)}))).collect();
+        let schema = json!({"type": "object", "properties": properties});
+        let mut errors = Errors::new();
+        check_patterns(Source::of(&schema), most, &mut errors);
+        errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(told(|n| format!("^a{n}$"), 1 << 20), [""; 0]);
+    // The same one is counted once.
+    assert_eq!(told(|_| "^a$".to_owned(), 5_000), [""; 0]);
+    assert_eq!(
+        told(|n| format!("^a{n}$"), 5_000),
+        [": Forbidden: the patterns of the schema are too large together when they are compiled"]
+    );
+    assert_eq!(told(|n| format!("({n}"), 1 << 20).len(), 10);
+}
+
+#[test]
+fn patterns_that_were_used_last_are_kept() {
+    let mut kept = Kept::default();
+    let patterns: Vec<String> = (0..10).map(|n| format!("^b{n}$")).collect();
+    let most = 5 * compile(&patterns[0]).expect("an expression").size();
+    for text in &patterns {
+        kept.put(text, &compile(text).expect("an expression"), most);
+        assert!(kept.get(&patterns[0]).is_some(), "{text}");
+    }
+    let known: Vec<bool> = patterns.iter().map(|text| kept.get(text).is_some()).collect();
+    assert_eq!(known.iter().filter(|known| **known).count(), 4, "{known:?}");
+    assert!(known[9] && known[0] && !known[1], "{known:?}");
 }
