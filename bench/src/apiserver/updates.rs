@@ -1,4 +1,4 @@
-//! Changing objects: whole ones, and parts of them by merge patch.
+//! Changing objects: whole ones, parts of them by merge patch, and by server-side apply.
 
 use http::Method;
 
@@ -11,18 +11,29 @@ use super::{
 };
 use crate::{
     args::ApiPart,
-    report::{Section, Table},
+    report::{Goal, Outcome, Section, Table},
     say,
     stats::{count, rate, time},
 };
 
 /// How objects are changed, and by how many at once.
-const CASES: [(How, usize); 4] = [(How::Update, 1), (How::Update, 64), (How::Patch, 1), (How::Patch, 64)];
+const CASES: [(How, usize); 6] = [
+    (How::Update, 1),
+    (How::Update, 64),
+    (How::Patch, 1),
+    (How::Patch, 64),
+    (How::Apply, 1),
+    (How::Apply, 64),
+];
 
-#[derive(Clone, Copy, Debug)]
+/// How much more than a merge patch an apply of the whole object may cost.
+const APPLY_COSTS: f64 = 2.0;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
     Update,
     Patch,
+    Apply,
 }
 
 impl How {
@@ -30,6 +41,7 @@ impl How {
         match self {
             How::Update => "update",
             How::Patch => "merge patch",
+            How::Apply => "apply",
         }
     }
 }
@@ -60,12 +72,34 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
         ]);
     }
     section.tables.push(table);
+    section.outcomes.extend(CASES.iter().zip(&turns).filter(|((how, _), _)| *how == How::Apply).filter_map(
+        |((_, clients), applies)| {
+            let patches = CASES.iter().position(|case| *case == (How::Patch, *clients))?;
+            Some(apply_outcome(*clients, applies, &turns[patches]))
+        },
+    ));
     section.notes.push(format!(
         "Random ones of {} ConfigMaps of one KiB. An update sends the whole object, without a resourceVersion; a \
-         patch changes one value of its data.",
+         patch changes one value of its data; an apply sends the whole object with one value changed, by force.",
         count(bench.scale.listed as u64)
     ));
     Ok(section)
+}
+
+/// What an apply costs in merge patches: processor time where that is known, else time.
+fn apply_outcome(clients: usize, applies: &[Turn], patches: &[Turn]) -> Outcome {
+    let known = middle(patches, |turn| turn.processor) > 0.0;
+    let field = if known { |turn: &Turn| turn.processor } else { |turn: &Turn| turn.p50 };
+    let (apply, patch) = (middle(applies, field), middle(patches, field));
+    let of = if known { "CPU" } else { "p50" };
+    Outcome {
+        what: format!("{of} of an apply, {clients} clients"),
+        ours: time(apply),
+        yardstick: format!("merge patch {}", time(patch)),
+        measured: apply / patch,
+        unit: "",
+        goal: Goal::AtMost(APPLY_COSTS),
+    }
 }
 
 async fn change(
@@ -87,6 +121,11 @@ async fn change(
             How::Patch => {
                 let patch = format!("{{\"data\":{{\"seq\":\"{seq:0MARK_DIGITS$}\"}}}}");
                 maker.ask(Method::PATCH, &path, "application/merge-patch+json", patch)
+            }
+            How::Apply => {
+                let path = format!("{path}?fieldManager=bench&force=true");
+                let object = config_map(&name, idx, seq);
+                maker.ask(Method::PATCH, &path, "application/apply-patch+yaml", object)
             }
         }
     })

@@ -112,6 +112,7 @@ async fn ensure(
         user: &user,
         manager: "windlass",
         api_version: &resource.stored_as,
+        applies: false,
         dry_run: false,
         through: "",
         warnings: vec![],

@@ -1,7 +1,7 @@
 //! The only place that builds an API `Status`: every error a client sees.
 
 use serde_json::{Map, Value, json};
-use windlass_machinery::field::Errors;
+use windlass_machinery::{apply::Conflicts, field::Errors};
 
 use crate::resources::Resource;
 
@@ -80,6 +80,14 @@ impl Status {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
+    }
+
+    /// 409: others own what an apply would change.
+    pub fn apply_conflict(conflicts: &Conflicts) -> Box<Self> {
+        let status = Self::new(409, "Conflict", conflicts.to_string());
+        conflicts.listed.iter().fold(status, |status, conflict| {
+            status.cause_at("FieldManagerConflict", &conflict.to_string(), &conflict.field)
+        })
     }
 
     /// 403: an admission plugin refuses.

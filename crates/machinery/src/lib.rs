@@ -4,6 +4,7 @@
 //! map ([`object::Object`]); what is known about its kind comes in as a compiled [`schema`]. Custom kinds have a
 //! [`definition`] with [`structural`] schemas, from which that is made.
 
+pub mod apply;
 pub mod decode;
 pub mod definition;
 pub mod field;

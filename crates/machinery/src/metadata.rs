@@ -246,6 +246,12 @@ fn validate_no_new_finalizers(new: &Object, old: &Object, errors: &mut Errors) {
 
 fn validate_managed_fields(meta: &Object, errors: &mut Errors) {
     let Some(Value::Array(entries)) = meta.get("managedFields") else { return };
+    // One empty entry is how clients ask for all to be cleared.
+    if let [Value::Object(only)] = &entries[..]
+        && only.is_empty()
+    {
+        return;
+    }
     for (index, entry) in entries.iter().enumerate() {
         let Some(entry) = entry.as_object() else { continue };
         errors.at_index("managedFields", index, |errors| {

@@ -5,6 +5,7 @@ mod clients_kube_rs;
 mod clients_print;
 mod kubectl_access;
 mod kubectl_apply;
+mod kubectl_apply_server_side;
 mod kubectl_change;
 mod kubectl_create;
 mod kubectl_delete;

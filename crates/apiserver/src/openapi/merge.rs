@@ -4,10 +4,8 @@
 //! clients through the `x-kubernetes-…` extensions of the OpenAPI documents. A list of objects that is not in
 //! the table fails a test.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
-use windlass_machinery::schema::{Merge, Ownership, Strategic, reference};
+use windlass_machinery::schema::{Key, Merge, Ownership, Strategic, reference};
 
 /// What holds for one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +228,10 @@ const AFFINITY: &[(&str, Rule)] = &[
 const DEVICE_REQUEST: &[(&str, Rule)] =
     &[("derivedAttributes", Atomic), ("selectors", Atomic), ("tolerations", Atomic)];
 
+/// Fields by which entries of lists are told and that may be left out: what they are then.
+const DEFAULTS: &[(&str, &str, &str)] =
+    &[("core.v1.ContainerPort", "protocol", "TCP"), ("core.v1.ServicePort", "protocol", "TCP")];
+
 /// The name as it is in the tables; `None` for types that are not built in.
 fn short(name: &str) -> Option<&str> {
     let (dot, _) = name.strip_prefix("io.k8s.").and(name.rmatch_indices('.').nth(2))?;
@@ -248,6 +250,13 @@ pub(super) fn rule(type_name: &str, field: &str) -> Option<Rule> {
     fields.iter().find(|(name, _)| *name == field).map(|(_, rule)| *rule)
 }
 
+/// What a field is that is left out, where clients must know it because entries of lists are told by it.
+pub(super) fn default(type_name: &str, field: &str) -> Option<&'static str> {
+    let name = short(type_name)?;
+    let entry = DEFAULTS.iter().find(|(type_name, known, _)| *type_name == name && *known == field);
+    entry.map(|(_, _, default)| *default)
+}
+
 /// Every field the table has a rule for.
 #[cfg(test)]
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -257,11 +266,19 @@ pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// How the value in a field is merged: by the table, else by the type it refers to, else by the extensions in
 /// its schema, which is what custom resources have.
 pub(super) fn of(type_name: &str, field: &str, schema: &Value) -> Merge {
+    let items = schema.get("items");
+    let key = |name: &str| Key {
+        name: name.into(),
+        default: match items.and_then(reference) {
+            Some(type_name) => default(&type_name, name).map(Value::from),
+            None => items.and_then(|items| items.get("properties")?.get(name)?.get("default")).cloned(),
+        },
+    };
     if let Some(rule) = rule(type_name, field) {
-        return rule.merge();
+        return rule.merge(key);
     }
     if reference(schema).is_some_and(|name| is_atomic(&name)) {
-        return Atomic.merge();
+        return Atomic.merge(key);
     }
     let text = |extension: &str| schema.get(extension).and_then(Value::as_str);
     let ownership = match (text("x-kubernetes-list-type"), text("x-kubernetes-map-type")) {
@@ -269,8 +286,7 @@ pub(super) fn of(type_name: &str, field: &str, schema: &Value) -> Merge {
         (Some("set"), _) => Ownership::Set,
         (Some("map"), _) => {
             let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-            let keys = keys.into_iter().flatten().filter_map(Value::as_str);
-            Ownership::Keyed(keys.map(Box::from).collect())
+            Ownership::Keyed(keys.into_iter().flatten().filter_map(Value::as_str).map(key).collect())
         }
         _ => return Merge::PLAIN,
     };
@@ -278,9 +294,8 @@ pub(super) fn of(type_name: &str, field: &str, schema: &Value) -> Merge {
 }
 
 impl Rule {
-    fn merge(self) -> Merge {
-        let keyed =
-            |keys: &[&str]| Ownership::Keyed(keys.iter().map(|key| Box::from(*key)).collect::<Arc<_>>());
+    fn merge(self, key: impl Fn(&str) -> Key) -> Merge {
+        let keyed = |keys: &[&str]| Ownership::Keyed(keys.iter().map(|name| key(name)).collect());
         let (ownership, strategic) = match self {
             Atomic => (Ownership::Atomic, Strategic::Replace),
             AtomicBy(key) => (Ownership::Atomic, Strategic::MergeBy(key)),
@@ -318,6 +333,8 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -341,8 +358,13 @@ mod tests {
     #[test]
     fn custom_resources_say_it_themselves() {
         let schema = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"]});
-        let keys: Arc<[Box<str>]> = Arc::new(["a".into(), "b".into()]);
+        let keys: Arc<[Key]> = Arc::new(["a".into(), "b".into()]);
         assert_eq!(of("", "list", &schema).ownership, Ownership::Keyed(keys));
+        let mut defaulted = schema;
+        defaulted["items"] =
+            json!({"type": "object", "properties": {"b": {"type": "string", "default": "x"}}});
+        let keys: Arc<[Key]> = Arc::new(["a".into(), Key { name: "b".into(), default: Some(json!("x")) }]);
+        assert_eq!(of("", "list", &defaulted).ownership, Ownership::Keyed(keys));
         assert_eq!(of("", "list", &json!({"type": "array"})), Merge::PLAIN);
     }
 }

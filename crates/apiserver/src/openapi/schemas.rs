@@ -290,12 +290,6 @@ fn published(dialect: Dialect, type_name: &str, mut schema: Value) -> Value {
     schema
 }
 
-/// Fields whose defaults clients must know, because entries of lists are told by them.
-const DEFAULTS: &[(&str, &str, &str)] = &[
-    ("io.k8s.api.core.v1.ContainerPort", "protocol", "TCP"),
-    ("io.k8s.api.core.v1.ServicePort", "protocol", "TCP"),
-];
-
 /// Says how the value in a field is merged.
 fn extend(type_name: &str, field: &str, property: &mut Value) {
     let Some(object) = property.as_object_mut() else { return };
@@ -307,8 +301,8 @@ fn extend(type_name: &str, field: &str, property: &mut Value) {
     for (name, value) in rule.into_iter().flat_map(|rule| rule.extensions(list)) {
         object.insert(name.to_owned(), value);
     }
-    for (_, _, default) in DEFAULTS.iter().filter(|entry| entry.0 == type_name && entry.1 == field) {
-        object.insert("default".to_owned(), (*default).into());
+    if let Some(default) = merge::default(type_name, field) {
+        object.insert("default".to_owned(), default.into());
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::{Value, json};
 use windlass_machinery::{
     object::Object,
-    schema::{Format, Node, Ownership, Strategic, check},
+    schema::{Format, Key, Node, Ownership, Strategic, check},
 };
 
 use super::{Documents, merge};
@@ -63,7 +63,7 @@ fn every_list_of_objects_has_a_merge_rule() {
                     _ => {}
                 }
                 let keyed = match &field.merge.ownership {
-                    Ownership::Keyed(keys) => keys.iter().all(|key| items.field(key).is_some()),
+                    Ownership::Keyed(keys) => keys.iter().all(|key| items.field(&key.name).is_some()),
                     Ownership::Set => !is_object,
                     _ => true,
                 };
@@ -107,7 +107,8 @@ fn pods_are_compiled_with_their_merge_rules() {
         .expect("items")
         .field("ports")
         .expect("ports");
-    let keys: Arc<[Box<str>]> = Arc::new(["containerPort".into(), "protocol".into()]);
+    let protocol = Key { name: "protocol".into(), default: Some(json!("TCP")) };
+    let keys: Arc<[Key]> = Arc::new(["containerPort".into(), protocol]);
     assert_eq!(ports.merge.ownership, Ownership::Keyed(keys));
     assert_eq!(ports.merge.strategic, Strategic::MergeBy("containerPort"));
     let volumes = spec.field("volumes").expect("volumes");

@@ -8,6 +8,7 @@ pub(crate) mod list;
 mod parts;
 pub(crate) mod render;
 mod select;
+mod served;
 mod watch;
 mod write;
 
@@ -22,9 +23,10 @@ use windlass_store::{Entry, Expect, Read, ReadError, Revision, Snapshot, Store};
 pub(crate) use self::{
     delete::{DeleteOptions, Propagation},
     list::{ListOptions, Listing},
-    parts::{get_path, set_path},
+    parts::{get_path, holds_reserved, restrict_applied, set_path, unowned_before},
     render::{Rendering, to_stored},
     select::{Selection, split_key},
+    served::Served,
     watch::{Lines, WatchOptions, watch_stream},
     write::{Author, Written},
 };

@@ -1,7 +1,10 @@
 //! Dotted paths, and what a write through a part of an object may change.
 
 use serde_json::Value;
-use windlass_machinery::object::{Object, at, set_at};
+use windlass_machinery::{
+    managed::FieldSet,
+    object::{Object, at, metadata, metadata_mut, set_at},
+};
 
 use crate::resources::{Part, Resource};
 
@@ -47,6 +50,66 @@ pub(crate) fn restrict(resource: &Resource, part: Option<&Part>, mut new: Object
         carry_over(&mut result, &new, path);
     }
     result
+}
+
+/// Fields that are not written when a whole object is: nobody comes to own them by it. Those of parts that are
+/// written apart, and the status of a new object unless the client sets it.
+pub(super) fn unowned(resource: &Resource, part: Option<&str>, creates: bool) -> Option<FieldSet> {
+    let reserved = resource.parts.iter().filter(|part| {
+        part.reserved && !(creates && part.name == "status" && resource.strategy.status_on_create)
+    });
+    let mut paths = reserved.flat_map(|part| part.writes).copied().peekable();
+    (part.is_none() && paths.peek().is_some()).then(|| FieldSet::of_paths(paths))
+}
+
+/// What nobody comes to own who applies to an object that has no managed fields yet: what is not written that way.
+pub(crate) fn unowned_before(resource: &Resource, part: Option<&Part>, live: &Object) -> Option<FieldSet> {
+    if metadata(live).contains_key("managedFields") {
+        return None;
+    }
+    let Some(part) = part else { return unowned(resource, None, false) };
+    let is_written = |field: &str| part.writes.iter().any(|path| path.split('.').next() == Some(field));
+    let others = live.keys().map(String::as_str).filter(|field| *field != "metadata" && !is_written(field));
+    Some(FieldSet::of_paths(others))
+}
+
+/// Whether an object has fields of parts that are written apart.
+pub(crate) fn holds_reserved(resource: &Resource, object: &Object) -> bool {
+    let reserved = resource.parts.iter().filter(|part| part.reserved);
+    reserved.flat_map(|part| part.writes).any(|path| get_path(object, path).is_some())
+}
+
+/// Fields of the metadata that say which object is meant.
+const SAYS_WHICH: &[&str] = &["name", "namespace", "uid", "resourceVersion"];
+
+/// Leaves of a configuration only what can be applied this way: for a part its own fields, for the object itself all
+/// but the fields of reserved parts. The status of a new object is not applied either.
+pub(crate) fn restrict_applied(resource: &Resource, part: Option<&Part>, creates: bool, config: &mut Object) {
+    let Some(part) = part else {
+        let is_left = |part: &Part| match creates {
+            true => part.name == "status" && !resource.strategy.status_on_create,
+            false => part.reserved,
+        };
+        for path in resource.parts.iter().filter(|part| is_left(part)).flat_map(|part| part.writes) {
+            set_path(config, path, None);
+        }
+        return;
+    };
+    let mut kept = Object::new();
+    for field in ["apiVersion", "kind"] {
+        kept.extend(config.get_key_value(field).map(|(field, value)| (field.clone(), value.clone())));
+    }
+    for field in SAYS_WHICH {
+        if let Some(value) = metadata(config).get(*field) {
+            metadata_mut(&mut kept).insert((*field).to_owned(), value.clone());
+        }
+    }
+    for path in part.writes.iter().chain(ALSO_WRITTEN) {
+        if let Some(value) = get_path(config, path) {
+            set_path(&mut kept, path, Some(value.clone()));
+        }
+    }
+    *config = kept;
 }
 
 /// Whether two versions of an object differ in what `metadata.generation` counts.

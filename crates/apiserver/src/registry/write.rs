@@ -16,8 +16,9 @@ use windlass_store::{CommitError, Expect, Mismatch, Revision, Txn};
 
 use super::{
     Registry, parse,
-    parts::{counts_as_change, restrict},
+    parts::{counts_as_change, restrict, unowned},
     render::convert,
+    served::Served,
 };
 use crate::{
     admission::{Effects, Operation, Request, User, View},
@@ -49,6 +50,8 @@ pub(crate) struct Author<'a> {
     pub(crate) api_version: &'a str,
     /// The subresource it came through, where that is no part of the object.
     pub(crate) through: &'static str,
+    /// Whether this is an apply: then the object says who owns what of it.
+    pub(crate) applies: bool,
     /// Commit nothing.
     pub(crate) dry_run: bool,
     /// Advice for the client.
@@ -135,7 +138,8 @@ impl Registry {
         self.validate(&mut request).await?;
         (resource.strategy.warn)(&request.object, &mut request.warnings);
         let Request { mut object, effects, warnings, .. } = request;
-        track(resource, None, &mut object, None, author, now);
+        let served = Served { resource, catalog: &view.catalog };
+        track(&served, None, &mut object, None, author, now);
         let value = encode(&mut object);
         author.warnings = warnings;
         let key = resource.key(namespace, &name);
@@ -235,7 +239,8 @@ impl Registry {
             (resource.strategy.warn)(&request.object, &mut request.warnings);
         }
         let Request { object: mut new, effects, warnings, .. } = request;
-        track(resource, Some(&old), &mut new, part_name, author, now);
+        let served = Served { resource, catalog: &view.catalog };
+        track(&served, Some(&old), &mut new, part_name, author, now);
         author.warnings = warnings;
         let value = encode(&mut new);
         let unchanged =
@@ -466,24 +471,30 @@ fn validate(resource: &Resource, new: &Object, old: Option<&Object>, part: Optio
 }
 
 fn track(
-    resource: &Resource,
+    served: &Served<'_>,
     old: Option<&Object>,
     new: &mut Object,
     part: Option<&str>,
     author: &Author<'_>,
     now: Timestamp,
 ) {
-    let version = resource.stored_as.rsplit('/').next().unwrap_or_default();
-    let Some(version) = resource.version(version).or(resource.versions.first()) else { return };
     let time = time::rfc3339(now);
+    let subresource = part.unwrap_or(author.through);
+    let unowned = unowned(served.resource, part, old.is_none());
+    let operation = if author.applies { managed::Operation::Apply } else { managed::Operation::Update };
     let write = managed::Write {
         manager: author.manager,
-        operation: managed::Operation::Update,
-        api_version: &resource.stored_as,
-        subresource: part.unwrap_or(author.through),
+        operation,
+        api_version: author.api_version,
+        subresource,
         time: &time,
+        unowned: unowned.as_ref(),
     };
-    managed::track(old, new, version.schema(), &write);
+    match (author.applies, old) {
+        (false, _) => managed::track(old, new, served, &write),
+        (true, Some(old)) => managed::keep_times(old, new, &write),
+        (true, None) => {}
+    }
 }
 
 /// Whether a deleted object has nothing left to wait for.

@@ -85,8 +85,9 @@ pub(crate) async fn delete_collection(
         async move {
             let (namespace, name) = split_key(&resource, &entry.key);
             let (namespace, name) = (String::from_utf8_lossy(namespace), String::from_utf8_lossy(name));
+            let (applies, through, warnings) = (false, "", vec![]);
             let mut author =
-                Author { user: &user, manager, api_version, dry_run, through: "", warnings: vec![] };
+                Author { user: &user, manager, api_version, applies, dry_run, through, warnings };
             match server.registry.delete(&resource, &namespace, &name, options, &mut author).await {
                 // Someone else was faster, which is just as well.
                 Err(status) if status.code == 404 => Ok(()),

@@ -1,6 +1,7 @@
 //! How each kind of request is answered: one file per verb.
 
 mod actions;
+mod apply;
 mod decode;
 mod delete;
 mod patch;
@@ -302,6 +303,7 @@ pub(crate) fn author<'a>(call: &'a Call, manager: &'a str, api_version: &'a str)
         user: &call.user,
         manager,
         api_version,
+        applies: false,
         dry_run: dry_run(call)?,
         through: "",
         warnings: vec![],

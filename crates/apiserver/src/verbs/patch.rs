@@ -1,4 +1,4 @@
-//! patch: JSON patch, merge patch, strategic merge patch.
+//! patch: JSON patch, merge patch, strategic merge patch; apply, which comes as a patch, is next door.
 
 use bytes::Bytes;
 use http::Response;
@@ -11,9 +11,10 @@ use windlass_machinery::{
     schema::{Node, check},
 };
 
-use super::{ThroughPart, author, decode::FieldValidation, manager, write::check_name, written};
+use super::{ThroughPart, apply, author, decode::FieldValidation, manager, write::check_name, written};
 use crate::{
     http::{Body, Target, media_type},
+    resources::Source,
     server::{ApiServer, Call},
     status::{Outcome, Status},
 };
@@ -27,8 +28,12 @@ pub(crate) enum PatchKind {
 }
 
 /// What is understood in a patch.
-const TAKEN: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const TAKEN: &str = "application/json-patch+json, application/merge-patch+json, \
+                     application/strategic-merge-patch+json, application/apply-patch+yaml";
+
+/// What is understood in a patch of a custom resource, whose lists have no strategies.
+const TAKEN_OF_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// A patch, ready to be applied any number of times.
 pub(crate) struct Patch {
@@ -45,7 +50,6 @@ impl Patch {
             "application/json-patch+json" => PatchKind::Json,
             "application/merge-patch+json" => PatchKind::Merge,
             "application/strategic-merge-patch+json" => PatchKind::Strategic,
-            // Server-side apply, `application/apply-patch+yaml`, would be chosen here.
             _ => return Err(Status::unsupported_media_type(TAKEN)),
         };
         if call.query.has("force") {
@@ -117,11 +121,17 @@ pub(crate) async fn patch(
     part: ThroughPart<'_>,
     body: &Bytes,
 ) -> Outcome<Response<Body>> {
-    let patch = Patch::read(call, body)?;
-    let validation = FieldValidation::of(call)?;
+    if media_type(&call.headers) == apply::MEDIA_TYPE {
+        return apply::apply(server, call, target, part, body).await;
+    }
     let resource = &target.resource;
-    let name = target.name.as_deref().unwrap_or_default();
     let version = resource.version(&target.version).ok_or_else(Status::no_such_path)?;
+    let patch = Patch::read(call, body)?;
+    if patch.kind == PatchKind::Strategic && matches!(version.source, Source::Document(_)) {
+        return Err(Status::unsupported_media_type(TAKEN_OF_CUSTOM));
+    }
+    let validation = FieldValidation::of(call)?;
+    let name = target.name.as_deref().unwrap_or_default();
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
     let schema = version.schema();
     let findings = parking_lot::Mutex::new(vec![]);

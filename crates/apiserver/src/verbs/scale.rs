@@ -9,14 +9,22 @@ use windlass_machinery::{
     selector::LabelSelector,
 };
 
-use super::{author, decode, json as answer_json, manager, patch::Patch, write::check_name};
+use super::{
+    apply::{Configuration, Through},
+    author, decode, json as answer_json, manager,
+    patch::Patch,
+    write::check_name,
+};
 use crate::{
-    http::{Body, Target},
-    registry::{self, get_path, parse_bytes, set_path},
+    http::{Body, Target, media_type},
+    registry::{self, Served, Written, get_path, parse_bytes, set_path},
     resources::Scale,
     server::{ApiServer, Call},
     status::{Outcome, Status},
 };
+
+/// The name of the subresource.
+const SCALE: &str = "scale";
 
 /// What a client wants a scale to be, from what it is.
 type Wanted<'a> = Box<dyn Fn(&Object) -> Outcome<Object> + Send + Sync + 'a>;
@@ -42,6 +50,9 @@ pub(crate) async fn answer(
             check_name(target, &given)?;
             Box::new(move |_: &Object| Ok(given.clone()))
         }
+        "PATCH" if media_type(&call.headers) == super::apply::MEDIA_TYPE => {
+            return applied(server, call, target, &scale, body).await;
+        }
         "PATCH" => {
             let patch = Patch::read(call, body)?;
             let validation = decode::FieldValidation::of(call)?;
@@ -57,11 +68,55 @@ pub(crate) async fn answer(
     };
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
     let mut author = author(call, &manager, &api_version)?;
-    author.through = "scale";
+    author.through = SCALE;
     let done = server.registry.update(resource, &target.namespace, name, None, &change, &mut author).await?;
     let warnings = author.warnings;
+    answer_with(call, &done, warnings, &scale)
+}
+
+/// Applies a scale: to the object, this is the configuration of nothing but the number of replicas.
+async fn applied(
+    server: &ApiServer,
+    call: &mut Call,
+    target: &Target,
+    scale: &Scale,
+    body: &Bytes,
+) -> Outcome<Response<Body>> {
+    let resource = &target.resource;
+    let name = target.name.as_deref().unwrap_or_default();
+    let mut config = Configuration::read(call, target, body, ("autoscaling/v1", "Scale"))?;
+    config.check(&decode::SCALE.schema)?;
+    if int_at(&config.object, &["spec", "replicas"]).is_none() {
+        let mut errors = Errors::new();
+        errors.at("spec", |errors| errors.required("replicas", "must be applied to a scale"));
+        return Err(Status::invalid("autoscaling", "Scale", name, &errors));
+    }
+    let api_version = resource.api_version(&target.version);
+    let empty = Object::from_iter([
+        ("apiVersion".to_owned(), api_version.as_str().into()),
+        ("kind".to_owned(), resource.kind.as_str().into()),
+    ]);
+    config.object = apply(name, &empty, &config.object, scale)?;
+    let catalog = server.registry.catalog.load_full();
+    let served = Served { resource, catalog: &catalog };
+    let through = Through { served, api_version: &api_version, subresource: SCALE };
+    let change = |current: &Object| config.merged(current, &through);
+    let mut author = author(call, &config.manager, &api_version)?;
+    (author.through, author.applies) = (SCALE, true);
+    let done = server.registry.update(resource, &target.namespace, name, None, &change, &mut author).await?;
+    let warnings = author.warnings;
+    answer_with(call, &done, warnings, scale)
+}
+
+/// Shows the scale of a written object.
+fn answer_with(
+    call: &mut Call,
+    done: &Written,
+    warnings: Vec<String>,
+    scale: &Scale,
+) -> Outcome<Response<Body>> {
     call.warnings.extend(warnings);
-    let shown = show(&parse_bytes(&done.value, windlass_store::Revision::new(done.revision))?, &scale);
+    let shown = show(&parse_bytes(&done.value, windlass_store::Revision::new(done.revision))?, scale);
     Ok(answer_json(StatusCode::OK, Value::Object(shown).to_string()))
 }
 

@@ -111,7 +111,7 @@ impl Client {
         self.send("PUT", path, &[("content-type", "application/json")], object.to_string()).await
     }
 
-    /// `kind` is `json`, `merge` or `strategic`.
+    /// `kind` is `json`, `merge`, `strategic` or `apply`.
     pub(crate) async fn patch(&self, kind: &str, path: &str, patch: Value) -> Answer {
         self.send("PATCH", path, &[("content-type", patch_type(kind))], patch.to_string()).await
     }
@@ -177,6 +177,7 @@ pub(crate) fn patch_type(kind: &str) -> &'static str {
         "json" => "application/json-patch+json",
         "merge" => "application/merge-patch+json",
         "strategic" => "application/strategic-merge-patch+json",
+        "apply" => "application/apply-patch+yaml",
         other => panic!("no patch is called {other}"),
     }
 }

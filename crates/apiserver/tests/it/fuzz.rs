@@ -508,8 +508,17 @@ fn request(
         0..4 => ("POST", all, json_type, object),
         4 => ("PUT", format!("{all}/{name}"), json_type, object),
         5 => {
-            let kind = run.pick(&["merge", "strategic"]);
-            ("PATCH", format!("{all}/{name}"), patch_type(kind), object)
+            let (kind, path) = (run.pick(&["merge", "strategic", "apply", "apply"]), format!("{all}/{name}"));
+            if *kind != "apply" {
+                return ("PATCH", path, patch_type(kind), object);
+            }
+            if let Some(object) = object.as_object_mut() {
+                object.insert("apiVersion".to_owned(), row.api_version(&version.name).into());
+                object.insert("kind".to_owned(), row.kind.as_str().into());
+            }
+            let (manager, force) = (run.rng.u8(..3), run.rng.bool());
+            let path = format!("{path}?fieldManager=f{manager}&force={force}");
+            ("PATCH", path, patch_type(kind), object)
         }
         6 => {
             let mut subs: Vec<&str> = row.parts.iter().map(|part| part.name).collect();

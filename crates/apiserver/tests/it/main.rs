@@ -8,6 +8,7 @@ mod describing;
 mod forms;
 mod fuzz;
 mod listing;
+mod scenarios;
 mod subresources;
 mod updating;
 mod watching;

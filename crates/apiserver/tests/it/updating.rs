@@ -168,6 +168,28 @@ async fn concurrent_patches_are_all_kept() {
     assert_eq!(client.get(&path).await.ok()["data"].as_object().map(serde_json::Map::len), Some(16));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn applies_at_once_of_what_is_not_there_yet_are_all_kept() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let appliers = (0..50).map(|number| {
+        let (client, path) = (client.clone(), format!("{path}?fieldManager=m{number}"));
+        tokio::spawn(async move {
+            let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
+                "data": {format!("k{number}"): "v"}});
+            client.patch("apply", &path, config).await.code
+        })
+    });
+    let mut created = 0;
+    for applier in appliers.collect::<Vec<_>>() {
+        created += usize::from(applier.await.expect("an answer") == 201);
+    }
+    assert_eq!(created, 1, "one creates it, the others change it");
+    let object = client.get(&path).await.ok();
+    assert_eq!(object["data"].as_object().map(serde_json::Map::len), Some(50), "{object}");
+    assert_eq!(object["metadata"]["managedFields"].as_array().map(Vec::len), Some(50));
+}
+
 #[tokio::test]
 async fn a_put_creates_where_the_kind_allows_it() {
     let client = Client::new().await;

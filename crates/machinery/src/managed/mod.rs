@@ -1,22 +1,31 @@
 //! Managed fields: who last set which field of an object.
 //!
 //! [`FieldSet`] is a set of fields, [`Entry`] one line of `metadata.managedFields`, [`Managers`] all of them.
-//! [`track()`] is called on every write, with what clients wrote and before the server fills in what no client
-//! did. It decides nothing: a write always takes what it changes.
+//! [`track()`] is called on every write but an apply, which is [`apply`](crate::apply)'s. It decides nothing: a
+//! write always takes what it changes.
 
-mod set;
+pub(crate) mod delta;
+pub(crate) mod fields;
+mod fit;
+pub(crate) mod place;
+pub(crate) mod set;
 mod track;
-mod walk;
+pub(crate) mod versions;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use serde_json::Value;
 
+pub use fields::ListError;
 pub use set::{FieldSet, FieldSetError};
-pub use track::track;
+pub use track::{keep_times, track};
+pub use versions::Versions;
 
 use crate::object::Object;
+
+/// The field of the metadata that holds the entries.
+pub(crate) const FIELD: &str = "managedFields";
 
 /// How a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +59,8 @@ pub struct Write<'a> {
     pub subresource: &'a str,
     /// When, as in `2026-01-31T12:00:00Z`.
     pub time: &'a str,
+    /// Fields that are not written this way, such as the status: nobody comes to own them by it.
+    pub unowned: Option<&'a FieldSet>,
 }
 
 impl<'a> Write<'a> {

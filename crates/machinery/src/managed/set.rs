@@ -18,14 +18,15 @@ use std::fmt::Write;
 
 use serde_json::{Value, map::Entry};
 
+use super::place::field_step;
 use crate::object::Object;
 
 /// Marks a step that is in the set itself, beside what is below it.
-pub(super) const SELF: &str = ".";
+pub(crate) const SELF: &str = ".";
 
 /// A set of fields of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FieldSet(pub(super) Object);
+pub struct FieldSet(pub(crate) Object);
 
 /// `fieldsV1` that is not a set of fields.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,16 @@ impl FieldSet {
     /// The set as `fieldsV1`.
     pub fn into_json(self) -> Value {
         Value::Object(self.0)
+    }
+
+    /// The whole fields under dotted paths, such as `spec.replicas`.
+    pub fn of_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut set = FieldSet::default();
+        for path in paths {
+            let steps: Vec<String> = path.split('.').map(field_step).collect();
+            set.insert(&steps.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        set
     }
 
     /// Whether nothing is in it.
@@ -105,8 +116,21 @@ impl FieldSet {
     /// The fields as messages name them, such as `.spec.containers[name="x"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut out = vec![];
-        collect(&self.0, &mut String::new(), &mut out);
+        self.visit(&mut |path| {
+            out.push(path.to_owned());
+            true
+        });
         out
+    }
+
+    /// Calls `visit` with each field as messages name it, until it gives false.
+    pub fn visit(&self, visit: &mut dyn FnMut(&str) -> bool) {
+        visit_below(&self.0, &mut String::new(), visit);
+    }
+
+    /// How many fields are in it.
+    pub fn len(&self) -> usize {
+        count(&self.0)
     }
 }
 
@@ -114,7 +138,7 @@ fn single(step: &str, below: Object) -> Object {
     Object::from_iter([(step.to_owned(), Value::Object(below))])
 }
 
-fn is_member(below: &Object) -> bool {
+pub(crate) fn is_member(below: &Object) -> bool {
     below.is_empty() || below.contains_key(SELF)
 }
 
@@ -220,8 +244,16 @@ fn prune_below(set: &mut Object, other: &Object) {
     });
 }
 
-/// Changes every step that is in both sets, and takes out those for which `change` gives false.
+/// Changes every step that is in both sets, and takes out those for which `change` gives false. Takes no longer than
+/// the smaller one is large.
 fn each_common(set: &mut Object, other: &Object, change: impl Fn(&mut Object, &Object) -> bool) {
+    if set.len() < other.len() {
+        set.retain(|step, below| match (below, other.get(step)) {
+            (Value::Object(below), Some(Value::Object(other))) if step != SELF => change(below, other),
+            _ => true,
+        });
+        return;
+    }
     for (step, other) in other {
         let (Some(Value::Object(below)), Value::Object(other)) = (set.get_mut(step), other) else { continue };
         if step != SELF && !change(below, other) {
@@ -249,7 +281,7 @@ fn common_below(one: &Object, other: &Object) -> Object {
     out
 }
 
-fn collect(set: &Object, path: &mut String, out: &mut Vec<String>) {
+fn visit_below(set: &Object, path: &mut String, visit: &mut dyn FnMut(&str) -> bool) -> bool {
     for (step, below) in set {
         let Value::Object(below) = below else { continue };
         if step == SELF {
@@ -257,15 +289,20 @@ fn collect(set: &Object, path: &mut String, out: &mut Vec<String>) {
         }
         let length = path.len();
         show_step(step, path);
-        if is_member(below) {
-            out.push(path.clone());
+        if is_member(below) && !visit(path) || !visit_below(below, path, visit) {
+            return false;
         }
-        collect(below, path, out);
         path.truncate(length);
     }
+    true
 }
 
-fn show_step(step: &str, path: &mut String) {
+fn count(set: &Object) -> usize {
+    let steps = set.iter().filter(|(step, _)| *step != SELF).filter_map(|(_, below)| below.as_object());
+    steps.map(|below| usize::from(is_member(below)) + count(below)).sum()
+}
+
+pub(super) fn show_step(step: &str, path: &mut String) {
     let written = match step.split_once(':') {
         Some(("v", value)) => write!(path, "[={value}]"),
         Some(("i", place)) => write!(path, "[{place}]"),

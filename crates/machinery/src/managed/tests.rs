@@ -4,32 +4,33 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{walk::Delta, *};
-use crate::schema::{Definition, Field, Format, Merge, Node, Ownership, Strategic};
+use super::{delta::Delta, *};
+use crate::schema::{Definition, Field, Format, Key, Merge, Node, Ownership, Strategic};
 
-fn field(name: &str, node: Node, ownership: Ownership) -> Field {
+pub(crate) fn field(name: &str, node: Node, ownership: Ownership) -> Field {
     let merge = Merge { ownership, strategic: Strategic::Replace };
     Field { name: name.into(), node, required: false, merge }
 }
 
 fn keyed(keys: &[&str]) -> Ownership {
-    Ownership::Keyed(keys.iter().map(|key| (*key).into()).collect())
+    let default = |name: &str| (name == "protocol").then(|| json!("TCP"));
+    Ownership::Keyed(keys.iter().map(|key| Key { name: (*key).into(), default: default(key) }).collect())
 }
 
-fn list(items: Node) -> Node {
+pub(crate) fn list(items: Node) -> Node {
     Node::List(Box::new(items))
 }
 
-fn text() -> Node {
+pub(crate) fn text() -> Node {
     Node::String(Format::Plain)
 }
 
-fn object(mut fields: Vec<Field>) -> Node {
+pub(crate) fn object(mut fields: Vec<Field>) -> Node {
     fields.sort_by(|one, other| one.name.cmp(&other.name));
     Node::Object(fields)
 }
 
-fn schema() -> Node {
+pub(crate) fn schema() -> Node {
     let free = || Node::Map(Box::new(text()));
     let port = object(vec![
         field("containerPort", Node::Integer { narrow: true }, Ownership::Plain),
@@ -57,7 +58,7 @@ fn schema() -> Node {
     ])
 }
 
-fn map(value: &Value) -> Object {
+pub(crate) fn map(value: &Value) -> Object {
     value.as_object().unwrap().clone()
 }
 
@@ -66,7 +67,7 @@ fn set(value: Value) -> FieldSet {
 }
 
 fn write<'a>(manager: &'a str, time: &'a str) -> Write<'a> {
-    Write { manager, operation: Operation::Update, api_version: "v1", subresource: "", time }
+    Write { manager, operation: Operation::Update, api_version: "v1", subresource: "", time, unowned: None }
 }
 
 fn entries(object: &Object) -> Value {
@@ -274,6 +275,16 @@ fn versions_subresources_and_operations_are_entries_of_their_own() {
 }
 
 #[test]
+fn what_is_not_written_this_way_is_not_owned() {
+    let unowned = FieldSet::of_paths(["status", "spec.replicas"]);
+    let by = Write { unowned: Some(&unowned), ..write("one", "1") };
+    let old = created(&json!({"spec": {"replicas": 1, "modes": ["m"]}, "status": {"a": 1}}), &by);
+    assert_eq!(owned(&old, "one"), json!({"f:spec": {".": {}, "f:modes": {".": {}, "v:\"m\"": {}}}}));
+    let new = json!({"spec": {"replicas": 2, "modes": ["m"]}, "status": {"a": 2}});
+    assert_eq!(entries(&written(&old, &new, &by)), entries(&old));
+}
+
+#[test]
 fn times_move_only_with_changes() {
     let old = created(&json!({"data": {"a": "1", "b": "1"}}), &write("one", "1"));
     let time = |object: &Object| entries(object)[0]["time"].clone();
@@ -329,7 +340,10 @@ fn clients_may_clear_or_edit_entries_but_not_lose_them_by_accident() {
     assert_eq!(entries(&written(&old, &sent(json!([{}])), &status)), entries(&old));
     let mut cleared = sent(json!([{}]));
     cleared["data"]["b"] = "2".into();
-    assert_eq!(owned(&written(&old, &cleared, &by), "two"), json!({"f:data": {"f:b": {}}}));
+    let cleared = written(&old, &cleared, &by);
+    assert_eq!(entries(&cleared), Value::Null);
+    let changed = written(&cleared, &json!({"data": {"a": "9"}}), &by);
+    assert_eq!(entries(&changed), Value::Null, "it stays without until it is applied to");
 }
 
 #[test]

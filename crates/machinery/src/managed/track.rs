@@ -2,13 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Entry, Managers, Operation, Write, walk::Delta};
-use crate::{
-    object::{Object, metadata, metadata_mut},
-    schema::Node,
+use super::{
+    Entry, FIELD, Managers, Operation, Write,
+    versions::{Change, Versions},
 };
-
-const FIELD: &str = "managedFields";
+use crate::object::{Object, metadata, metadata_mut};
 
 /// Most entries for updates. With more, the oldest are folded into one.
 const UPDATERS: usize = 10;
@@ -16,29 +14,78 @@ const UPDATERS: usize = 10;
 /// The name of the entry that the oldest are folded into.
 const ANCIENT: &str = "ancient-changes";
 
-/// Sets `metadata.managedFields` of `new`, which a write makes of `old`.
+/// Sets `metadata.managedFields` of `new`, which a write makes of `old`. Both are in the same version, whichever the
+/// write was in.
 ///
 /// What the write adds or changes belongs to its manager and to nobody else; what it removes belongs to
 /// nobody. The time of the manager's entry is that of its last addition or change, as in Kubernetes. A write
-/// that changes nothing leaves all entries as they are.
+/// that changes nothing leaves all entries as they are. Entries of versions that are no longer served go, and an
+/// object without entries, because they were cleared, stays without until it is applied to.
 ///
 /// A client may edit the entries by sending others. `[{}]` clears them. What cannot be read is as if it had
 /// not been sent, and so are an empty list (clients that know nothing of managed fields send that), whatever
 /// is sent to a subresource, and whatever is sent when an object is created.
-pub fn track(old: Option<&Object>, new: &mut Object, schema: &Node, write: &Write<'_>) {
+pub fn track(old: Option<&Object>, new: &mut Object, versions: &dyn Versions, write: &Write<'_>) {
     let sent = metadata_mut(new).remove(FIELD);
+    let nothing = Object::new();
     let list = match old {
-        None => Managers(vec![Entry::of(write, Delta::of_new(new, schema))]).encode(),
+        None => {
+            let mut change = Change::new(&nothing, new, versions, write);
+            let fields = change.of(write.api_version).map(|delta| delta.changed.clone());
+            fields.and_then(|fields| Managers(vec![Entry::of(write, fields)]).encode())
+        }
         Some(old) => {
             let sent = sent.filter(|_| write.subresource.is_empty());
-            let list = accepted(sent, metadata(old).get(FIELD));
-            let delta = Delta::between(old, new, schema);
-            if delta.is_empty() { list } else { pass_on(list, delta, write) }
+            match accepted(sent, metadata(old).get(FIELD)) {
+                None => None,
+                Some(list) => pass_on(list, Change::new(old, new, versions, write), write),
+            }
         }
     };
     if let Some(list) = list {
         metadata_mut(new).insert(FIELD.to_owned(), list);
     }
+}
+
+/// Gives `new`, which an apply has made of `old`, the entries of `old` if nothing is different but the time of the
+/// apply.
+pub fn keep_times(old: &Object, new: &mut Object, write: &Write<'_>) {
+    let entries = |object| metadata(object).get(FIELD).and_then(Value::as_array);
+    let (Some(before), Some(after)) = (entries(old), entries(new)) else { return };
+    let ((own, others), (own_after, others_after)) = (apart(before, write), apart(after, write));
+    let same_own = match (own, own_after) {
+        (Some(Value::Object(before)), Some(Value::Object(after))) => is_same_without(before, after, "time"),
+        (before, after) => before == after,
+    };
+    if same_own
+        && others == others_after
+        && is_same_without(old, new, "metadata")
+        && is_same_without(metadata(old), metadata(new), FIELD)
+    {
+        let before = Value::Array(before.clone());
+        metadata_mut(new).insert(FIELD.to_owned(), before);
+    }
+}
+
+/// The entry of a write, and those of others.
+fn apart<'a>(list: &'a [Value], write: &Write<'_>) -> (Option<&'a Value>, Vec<&'a Value>) {
+    let is_own = |entry: &&Value| {
+        let has =
+            |field: &str, text: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default() == text;
+        has("manager", write.manager())
+            && has("operation", write.operation.as_str())
+            && has("subresource", write.subresource)
+    };
+    let (own, others): (Vec<&Value>, Vec<&Value>) = list.iter().partition(is_own);
+    (own.first().copied(), others)
+}
+
+/// Whether two maps are the same but for one field.
+fn is_same_without(one: &Object, other: &Object, field: &str) -> bool {
+    fn rest<'a>(map: &'a Object, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        map.iter().filter(move |(name, _)| *name != field)
+    }
+    rest(one, field).eq(rest(other, field))
 }
 
 /// The entries to go on with: those that were sent, or else those that are stored.
@@ -60,30 +107,36 @@ fn is_reset(list: &Value) -> bool {
 }
 
 /// The entries after a change.
-fn pass_on(list: Option<Value>, delta: Delta, write: &Write<'_>) -> Option<Value> {
-    let Delta { changed, removed } = delta;
-    let mut managers = list.map(Managers::trusted).unwrap_or_default();
+fn pass_on(list: Value, mut change: Change<'_>, write: &Write<'_>) -> Option<Value> {
+    let taken = match change.of(write.api_version) {
+        Some(delta) if delta.is_empty() => return Some(list),
+        Some(delta) => delta.changed.clone(),
+        None => return Some(list),
+    };
+    let mut managers = Managers::trusted(list);
     let mut own = None;
-    for (place, entry) in managers.0.iter_mut().enumerate() {
-        if !removed.is_empty() {
-            entry.fields.prune(&removed);
-        }
+    let mut entries = Vec::with_capacity(managers.0.len() + 1);
+    for mut entry in managers.0.drain(..) {
+        let Some(delta) = change.of(&entry.api_version) else { continue };
+        entry.fields.prune(&delta.removed);
         match own.is_none() && entry.is_by(write) {
-            true => own = Some(place),
-            false => entry.fields.difference(&changed),
+            true => own = Some(entries.len()),
+            false => entry.fields.difference(&delta.changed),
         }
+        entries.push(entry);
     }
-    if !changed.is_empty() {
-        match own.and_then(|place| managers.0.get_mut(place)) {
+    if !taken.is_empty() {
+        match own.and_then(|place| entries.get_mut(place)) {
             Some(entry) => {
-                entry.fields.union(changed);
+                entry.fields.union(taken);
                 write.time.clone_into(&mut entry.time);
                 write.api_version.clone_into(&mut entry.api_version);
             }
-            None => managers.0.push(Entry::of(write, changed)),
+            None => entries.push(Entry::of(write, taken)),
         }
     }
-    managers.0.retain(|entry| !entry.fields.is_empty());
+    entries.retain(|entry| !entry.fields.is_empty());
+    managers.0 = entries;
     fold(&mut managers);
     managers.encode()
 }

@@ -10,7 +10,7 @@ mod strategic;
 
 pub use json::json_patch;
 pub use merge::merge_patch;
-pub use strategic::strategic_merge;
+pub use strategic::{strategic_diff, strategic_merge};
 
 /// Most levels that a patch may make of an object. Parsers refuse to read 128, so what is stored must stay
 /// below that.

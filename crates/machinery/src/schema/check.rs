@@ -31,7 +31,15 @@ pub struct Report {
 /// Where Kubernetes would decode `null` into an entry of a list or map, the entry gets its type's zero value.
 /// Whole floats become integers where integers are wanted.
 pub fn check(node: &Node, object: &mut Object) -> Report {
-    let mut walk = Walk { report: Report::default() };
+    walk(node, object, Walk { report: Report::default(), keeps_nulls: false })
+}
+
+/// As [`check`], but keeps `null`s: whoever applies one owns the field, and that it has no value.
+pub fn check_applied(node: &Node, object: &mut Object) -> Report {
+    walk(node, object, Walk { report: Report::default(), keeps_nulls: true })
+}
+
+fn walk(node: &Node, object: &mut Object, mut walk: Walk) -> Report {
     let place = Place { up: None, step: Step::Root, owner: name_of(node) };
     match node.resolve() {
         Node::Object(fields) => walk.fields(fields, object, &place),
@@ -102,6 +110,7 @@ impl<'a> Place<'a> {
 
 struct Walk {
     report: Report,
+    keeps_nulls: bool,
 }
 
 impl Walk {
@@ -112,7 +121,7 @@ impl Walk {
                 return false;
             };
             if value.is_null() {
-                return false;
+                return self.keeps_nulls;
             }
             let field = &fields[index];
             self.value(&field.node, value, &place.below(Step::Field(&field.name), place.owner));
@@ -131,6 +140,7 @@ impl Walk {
 
     fn entry(&mut self, node: &Node, value: &mut Value, place: &Place<'_>) {
         match value.is_null() {
+            true if self.keeps_nulls => {}
             true => *value = zero(node),
             false => self.value(node, value, place),
         }

@@ -8,7 +8,7 @@ mod check;
 mod compile;
 
 pub use self::{
-    check::{Report, check},
+    check::{Report, check, check_applied},
     compile::{Compiler, Definitions, reference},
 };
 
@@ -16,6 +16,8 @@ use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
+
+use serde_json::Value;
 
 /// The shape of one value.
 #[derive(Debug)]
@@ -97,7 +99,29 @@ pub enum Ownership {
     /// A list of scalars, each owned by itself.
     Set,
     /// A list of objects, each told by these fields and owned field by field.
-    Keyed(Arc<[Box<str>]>),
+    Keyed(Arc<[Key]>),
+}
+
+/// A field by which the entries of a list are told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The name of the field.
+    pub name: Box<str>,
+    /// What counts for an entry that does not have it.
+    pub default: Option<Value>,
+}
+
+impl From<&str> for Key {
+    fn from(name: &str) -> Self {
+        Key { name: name.into(), default: None }
+    }
+}
+
+impl Key {
+    /// What an entry has there, or what counts for it.
+    pub fn of<'a>(&'a self, entry: &'a Value) -> Option<&'a Value> {
+        entry.get(&*self.name).filter(|value| !value.is_null()).or(self.default.as_ref())
+    }
 }
 
 /// What a strategic merge patch does with a list; maps are always merged unless `$patch` says otherwise.

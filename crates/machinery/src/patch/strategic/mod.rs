@@ -5,6 +5,7 @@
 //! object has nothing yet, and never come through into the result. Where the schema says nothing, maps are
 //! merged and lists replaced.
 
+mod diff;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+pub use self::diff::strategic_diff;
 use super::{DEPTH, PatchError, short};
 use crate::{
     object::{Object, child_mut},

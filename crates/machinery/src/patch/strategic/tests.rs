@@ -294,3 +294,143 @@ fn deep_patches_are_refused_and_long_lists_are_quick() {
     let patch = json!({"containers": long, "$setElementOrder/containers": long});
     check(json!({"containers": reversed}), patch, json!({"containers": long}));
 }
+
+#[test]
+fn a_diff_says_what_has_to_be_said() {
+    for (from, to, expected) in [
+        (
+            json!({"labels": {"a": "1", "b": "1"}}),
+            json!({"labels": {"a": "2"}}),
+            json!({"labels": {"a": "2", "b": null}}),
+        ),
+        (
+            json!({"args": ["a"], "labels": {}}),
+            json!({"args": ["b"]}),
+            json!({"args": ["b"], "labels": null}),
+        ),
+        (
+            json!({"containers": [{"name": "a", "image": "1"}, {"name": "b"}]}),
+            json!({"containers": [{"name": "c"}, {"name": "a", "image": "2"}]}),
+            json!({
+                "$setElementOrder/containers": [{"name": "c"}, {"name": "a"}],
+                "containers": [{"name": "c"}, {"name": "a", "image": "2"}, {"$patch": "delete", "name": "b"}],
+            }),
+        ),
+        (
+            json!({"finalizers": ["a", "b"]}),
+            json!({"finalizers": ["c", "b"]}),
+            json!({
+                "$setElementOrder/finalizers": ["c", "b"], "$deleteFromPrimitiveList/finalizers": ["a"],
+                "finalizers": ["c"],
+            }),
+        ),
+        (
+            json!({"strategy": {"type": "x", "rollingUpdate": {}}}),
+            json!({"strategy": {"type": "y"}}),
+            json!({"strategy": {"$retainKeys": ["type"], "rollingUpdate": null, "type": "y"}}),
+        ),
+        (
+            json!({"volumes": [{"name": "v", "emptyDir": {}}]}),
+            json!({"volumes": [{"name": "v", "hostPath": {}}]}),
+            json!({
+                "$setElementOrder/volumes": [{"name": "v"}],
+                "volumes": [{"$retainKeys": ["hostPath", "name"], "emptyDir": null, "hostPath": {}, "name": "v"}],
+            }),
+        ),
+        (json!({"raw": {"a": 1}}), json!({"raw": {"a": 1}}), json!({})),
+    ] {
+        let diff = strategic_diff(from.as_object().unwrap(), to.as_object().unwrap(), &schema());
+        assert_eq!(Value::Object(diff), expected, "{from} -> {to}");
+        check(from, expected, to);
+    }
+}
+
+/// Random objects of the schema above, as the server would store them: without `null`s.
+struct Random(fastrand::Rng);
+
+impl Random {
+    fn text(&mut self) -> Value {
+        ["x", "y", "z"][self.0.usize(..3)].into()
+    }
+
+    fn some(&mut self, names: &[&str], mut value: impl FnMut(&mut Self, &str) -> Value) -> Value {
+        let mut map = Object::new();
+        for name in names {
+            if self.0.bool() {
+                map.insert((*name).to_owned(), value(self, name));
+            }
+        }
+        Value::Object(map)
+    }
+
+    fn shuffled(&mut self, names: &[&str], mut value: impl FnMut(&mut Self, &str) -> Value) -> Value {
+        let mut names = names.to_vec();
+        self.0.shuffle(&mut names);
+        let keep = self.0.usize(..=names.len());
+        names[..keep].iter().map(|name| value(self, name)).collect()
+    }
+
+    fn container(&mut self, name: &str) -> Value {
+        let mut container = self.some(&["image", "args", "ports", "extra"], |random, field| match field {
+            "args" => random.shuffled(&["1", "2"], |_, arg| arg.into()),
+            "ports" => random.shuffled(&["80", "81", "82"], |random, port| {
+                let mut entry = random.some(&["name", "host"], |random, _| random.text());
+                entry["containerPort"] = port.parse::<u16>().expect("a number").into();
+                entry
+            }),
+            "extra" => random.some(&["a", "b"], |random, _| random.text()),
+            _ => random.text(),
+        });
+        container["name"] = name.into();
+        container
+    }
+
+    fn object(&mut self) -> Object {
+        let fields = [
+            "containers",
+            "volumes",
+            "strategy",
+            "finalizers",
+            "args",
+            "labels",
+            "tolerations",
+            "$ref",
+            "raw",
+        ];
+        let object = self.some(&fields, |random, field| match field {
+            "containers" => random.shuffled(&["a", "b", "c", "d"], Self::container),
+            "volumes" => random.shuffled(&["v", "w"], |random, name| {
+                let mut volume = random.some(&["emptyDir", "hostPath"], |random, _| {
+                    random.some(&["path", "type"], |random, _| random.text())
+                });
+                volume["name"] = name.into();
+                volume
+            }),
+            "strategy" | "labels" => random.some(&["type", "rollingUpdate"], |random, _| random.text()),
+            "finalizers" => random.shuffled(&["f", "g", "h"], |_, name| name.into()),
+            "args" => random.shuffled(&["1", "2", "3"], |_, name| name.into()),
+            "tolerations" => {
+                random.shuffled(&["k", "l"], |random, _| random.some(&["key"], |random, _| random.text()))
+            }
+            "raw" if random.0.bool() => random.text(),
+            "raw" => {
+                random.some(&["m", "n"], |random, _| random.shuffled(&["1", "2"], |_, name| name.into()))
+            }
+            _ => random.text(),
+        });
+        object.as_object().expect("a map").clone()
+    }
+}
+
+#[test]
+fn a_two_way_diff_makes_the_one_object_of_the_other() {
+    for seed in 0..2_000 {
+        let mut random = Random(fastrand::Rng::with_seed(seed));
+        let (from, to) = (random.object(), random.object());
+        let diff = strategic_diff(&from, &to, &schema());
+        let mut merged = from.clone();
+        let done = strategic_merge(&mut merged, &diff, &schema());
+        assert_eq!((done, &merged), (Ok(()), &to), "seed {seed}: {diff:?}");
+        assert!(strategic_diff(&to, &to, &schema()).is_empty(), "seed {seed}");
+    }
+}
