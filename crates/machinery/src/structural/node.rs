@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{Kind, ListType, Shape, embedded::METADATA};
-use crate::schema::{Definition, Field, Format, Merge, Node, Ownership, Strategic};
+use crate::schema::{Definition, Field, Format, Key, Merge, Node, Ownership, Strategic};
 
 /// The whole schema, with the metadata that all kinds have.
 pub(super) fn node(root: Shape<'_>) -> Node {
@@ -100,10 +100,16 @@ impl Conversion {
     }
 }
 
+/// A field that tells entries apart, and what counts for one that does not have it.
+fn key(list: Shape<'_>, name: &str) -> Key {
+    let field = list.items().and_then(|entry| entry.field(name));
+    Key { name: name.into(), default: field.and_then(|field| field.default().cloned()) }
+}
+
 fn ownership(shape: Shape<'_>) -> Ownership {
     match shape.list_type() {
         ListType::Set => Ownership::Set,
-        ListType::Map => Ownership::Keyed(shape.list_keys().map(Into::into).collect()),
+        ListType::Map => Ownership::Keyed(shape.list_keys().map(|name| key(shape, name)).collect()),
         ListType::Atomic | ListType::Unset if shape.is_atomic() => Ownership::Atomic,
         ListType::Atomic | ListType::Unset => Ownership::Plain,
     }
