@@ -190,6 +190,13 @@ impl Errors {
         }
     }
 
+    /// Records the faults of another list, as seen from here.
+    pub fn absorb(&mut self, other: Errors) {
+        for error in other.list {
+            self.push(error.fault, &error.field, error.shown, error.detail);
+        }
+    }
+
     /// The value is malformed or out of range.
     pub fn invalid(&mut self, field: &str, value: &Value, detail: impl Into<String>) {
         self.push(Fault::Invalid, field, show(value), detail);

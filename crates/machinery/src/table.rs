@@ -4,12 +4,13 @@
 //! `Table` says about its columns, [`cells`] the cells of one object. Nothing an object holds makes a cell fail:
 //! a field of the wrong type counts as absent.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    jsonpath::JsonPath,
     object::{self, Object},
     time,
 };
@@ -55,6 +56,37 @@ pub enum Cell {
     Since(&'static str, &'static str),
     /// Worked out from the object and the time.
     With(fn(&Object, Timestamp) -> Value),
+    /// The first value that a path of a custom resource definition finds, if it is of the column's type.
+    Found(Arc<JsonPath>, Typed),
+}
+
+/// What the cells of a custom resource's column are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// Any value as text; maps and lists as JSON.
+    Text,
+    /// An integer.
+    Integer,
+    /// A number.
+    Number,
+    /// A boolean.
+    Boolean,
+    /// A timestamp, shown as the time since.
+    Date,
+}
+
+impl Typed {
+    /// The type of a column by its name in a custom resource definition.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "string" => Typed::Text,
+            "integer" => Typed::Integer,
+            "number" => Typed::Number,
+            "boolean" => Typed::Boolean,
+            "date" => Typed::Date,
+            _ => return None,
+        })
+    }
 }
 
 impl Column {
@@ -83,6 +115,41 @@ impl Column {
     }
 }
 
+/// The columns of a custom resource, made from its `additionalPrinterColumns`: the name, then those, or the age if
+/// there are none. A column that cannot be made sense of is left out.
+pub fn custom_columns(definitions: &[Value]) -> Vec<Column> {
+    let name = Column::new("Name", "string", Cell::Name)
+        .format("name")
+        .about("The name, unique among the objects of its kind.");
+    let mut columns = vec![name];
+    if definitions.is_empty() {
+        let created = json!({
+            "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
+            "description": "When it was created.",
+        });
+        columns.extend(custom_column(&created));
+    }
+    columns.extend(definitions.iter().filter_map(custom_column));
+    columns
+}
+
+fn custom_column(definition: &Value) -> Option<Column> {
+    let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default();
+    let typed = Typed::named(text("type"))?;
+    let path = JsonPath::compile(text("jsonPath")).ok()?;
+    let about = match text("description") {
+        "" => format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")),
+        about => about.to_owned(),
+    };
+    let mut column =
+        Column::new(text("name").to_owned(), text("type").to_owned(), Cell::Found(Arc::new(path), typed))
+            .format(text("format").to_owned())
+            .about(about);
+    let priority = definition.get("priority").and_then(Value::as_i64).unwrap_or_default();
+    column.priority = u8::try_from(priority.max(0)).unwrap_or(u8::MAX);
+    Some(column)
+}
+
 /// The `columnDefinitions` of a table.
 pub fn definitions(columns: &[Column]) -> Vec<Value> {
     let definition = |column: &Column| {
@@ -103,7 +170,7 @@ pub fn cells(columns: &[Column], object: &Object, now: Timestamp) -> Vec<Value> 
 }
 
 fn cell(cell: &Cell, object: &Object, now: Timestamp) -> Value {
-    match *cell {
+    match cell {
         Cell::Name => object::name(object).into(),
         Cell::Age => since(find(object, "metadata.creationTimestamp"), now).into(),
         Cell::Path(path) => {
@@ -111,16 +178,40 @@ fn cell(cell: &Cell, object: &Object, now: Timestamp) -> Value {
         }
         Cell::Text(path, absent) => text(find(object, path), absent).into(),
         Cell::Int(path) => find(object, path).and_then(Value::as_i64).unwrap_or_default().into(),
-        Cell::Bool(path, absent) => find(object, path).and_then(Value::as_bool).unwrap_or(absent).into(),
+        Cell::Bool(path, absent) => find(object, path).and_then(Value::as_bool).unwrap_or(*absent).into(),
         Cell::Count(paths) => {
             paths.iter().map(|path| find(object, path).map_or(0, len)).sum::<usize>().into()
         }
         Cell::Joined(path, field, none) => joined(find(object, path), field, none).into(),
         Cell::Since(path, absent) => match find(object, path) {
-            None => absent.into(),
+            None => (*absent).into(),
             time => since(time, now).into(),
         },
         Cell::With(work_out) => work_out(object, now),
+        Cell::Found(path, typed) => {
+            path.find(object).next().map_or(Value::Null, |value| shown(value, *typed, now))
+        }
+    }
+}
+
+/// A value as a cell of this type; `null` if it is of another.
+fn shown(value: &Value, typed: Typed, now: Timestamp) -> Value {
+    match (typed, value) {
+        (_, Value::Null) => Value::Null,
+        (Typed::Text, Value::String(text)) => text.as_str().into(),
+        (Typed::Text, value) => value.to_string().into(),
+        (Typed::Integer, Value::Number(number)) if number.is_f64() => {
+            number.as_f64().map_or(Value::Null, |float| (float as i64).into())
+        }
+        (Typed::Integer | Typed::Number, Value::Number(_)) | (Typed::Boolean, Value::Bool(_)) => {
+            value.clone()
+        }
+        (Typed::Date, Value::String(text)) if text.is_empty() => "<unknown>".into(),
+        (Typed::Date, Value::String(text)) => match time::parse(text) {
+            Some(then) => between(then, now).into(),
+            None => "<invalid>".into(),
+        },
+        _ => Value::Null,
     }
 }
 
@@ -238,6 +329,59 @@ mod tests {
         for (cell, shown) in cases {
             assert_eq!(one(cell.clone(), object.clone()), shown, "{cell:?}");
         }
+    }
+
+    #[test]
+    fn custom_columns_show_what_their_type_allows() {
+        let object = json!({
+            "metadata": {"name": "a", "creationTimestamp": "2026-03-01T11:57:00Z"},
+            "spec": {"n": 3, "f": 2.5, "s": "text", "yes": true, "nothing": null, "map": {"x": [1]}, "bad": "soon"},
+            "status": {"conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]},
+        });
+        let object = object.as_object().expect("an object");
+        let cases = [
+            ("string", ".spec.s", json!("text")),
+            ("string", ".spec.n", json!("3")),
+            ("string", ".spec.map", json!(r#"{"x":[1]}"#)),
+            ("string", ".spec.nothing", json!(null)),
+            ("string", ".spec.absent", json!(null)),
+            ("string", r#".status.conditions[?(@.type=="Ready")].status"#, json!("True")),
+            ("integer", ".spec.n", json!(3)),
+            ("integer", ".spec.f", json!(2)),
+            ("integer", ".spec.s", json!(null)),
+            ("number", ".spec.f", json!(2.5)),
+            ("number", ".spec.n", json!(3)),
+            ("boolean", ".spec.yes", json!(true)),
+            ("boolean", ".spec.n", json!(null)),
+            ("date", ".metadata.creationTimestamp", json!("3m")),
+            ("date", ".spec.bad", json!("<invalid>")),
+            ("date", ".spec.absent", json!(null)),
+        ];
+        for (kind, path, shown) in cases {
+            let columns = custom_columns(&[json!({"name": "X", "type": kind, "jsonPath": path})]);
+            assert_eq!(cells(&columns, object, now()), [json!("a"), shown], "{kind} {path}");
+        }
+    }
+
+    #[test]
+    fn custom_columns_are_described_as_they_were_defined() {
+        let columns = custom_columns(&[
+            json!({"name": "Wide", "type": "string", "jsonPath": ".a", "priority": 1, "format": "byte",
+                "description": "About."}),
+            json!({"name": "Plain", "type": "integer", "jsonPath": ".b"}),
+            json!({"name": "Broken", "type": "integer", "jsonPath": ".b["}),
+            json!({"name": "Unknown", "type": "colour", "jsonPath": ".b"}),
+        ]);
+        let expected = json!([
+            {"name": "Name", "type": "string", "format": "name", "priority": 0,
+                "description": "The name, unique among the objects of its kind."},
+            {"name": "Wide", "type": "string", "format": "byte", "priority": 1, "description": "About."},
+            {"name": "Plain", "type": "integer", "format": "", "priority": 0,
+                "description": "Custom resource definition column (in JSONPath format): .b"},
+        ]);
+        assert_eq!(Value::from(definitions(&columns)), expected);
+        let age = custom_columns(&[]);
+        assert_eq!(age.iter().map(|column| &*column.name).collect::<Vec<_>>(), ["Name", "Age"]);
     }
 
     #[test]

@@ -1,0 +1,67 @@
+//! Filling in what an object does not say.
+
+use serde_json::Value;
+
+use super::{Overgrown, Shape, compact::value_size};
+use crate::object::Object;
+
+/// Puts defaults into a value, as long as there is room for them.
+pub(super) struct Filling {
+    /// How many bytes of defaults may yet be put in.
+    pub(super) room: usize,
+}
+
+impl Filling {
+    pub(super) fn value(&mut self, shape: Shape<'_>, value: &mut Value) -> Result<(), Overgrown> {
+        match value {
+            Value::Object(map) => self.map(shape, map),
+            Value::Array(list) => {
+                let Some(items) = shape.items() else { return Ok(()) };
+                for entry in list {
+                    if lacks(items, entry)
+                        && let Some(default) = items.default()
+                    {
+                        *entry = self.copy(default)?;
+                    }
+                    self.value(items, entry)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn map(&mut self, shape: Shape<'_>, map: &mut Object) -> Result<(), Overgrown> {
+        map.retain(|key, value| {
+            !value.is_null()
+                || shape.child(key).is_none_or(|child| child.is_nullable() || child.default().is_some())
+        });
+        for (name, field) in shape.fields() {
+            if let Some(default) = field.default()
+                && map.get(name).is_none_or(|value| lacks(field, value))
+            {
+                map.insert(name.to_owned(), self.copy(default)?);
+            }
+        }
+        for (key, value) in map.iter_mut() {
+            let Some(child) = shape.child(key) else { continue };
+            if lacks(child, value)
+                && let Some(default) = child.default()
+            {
+                *value = self.copy(default)?;
+            }
+            self.value(child, value)?;
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, default: &Value) -> Result<Value, Overgrown> {
+        self.room = self.room.checked_sub(value_size(default)).ok_or(Overgrown)?;
+        Ok(default.clone())
+    }
+}
+
+/// Whether something else than `null` belongs here.
+fn lacks(shape: Shape<'_>, value: &Value) -> bool {
+    value.is_null() && !shape.is_nullable()
+}
