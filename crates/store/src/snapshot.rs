@@ -93,6 +93,17 @@ impl Snapshot {
         }
     }
 
+    /// How many keys are in `folder`, which ends with a slash, and in no folder below it. At the head this is one look.
+    pub fn count_in(&self, folder: &[u8]) -> usize {
+        match self.is_at_head() {
+            true => self.state.count_in_folder(folder),
+            false => {
+                let below = |entry: &&Arc<Entry>| entry.key[folder.len()..].contains(&b'/');
+                self.iter(folder, None).filter(|entry| !below(entry)).count()
+            }
+        }
+    }
+
     /// Bytes of all live keys and values at the head this snapshot was taken from.
     pub fn live_bytes(&self) -> u64 {
         self.state.live_bytes

@@ -117,6 +117,11 @@ impl State {
         }
     }
 
+    /// How many live keys are in `folder` itself.
+    pub(crate) fn count_in_folder(&self, folder: &[u8]) -> usize {
+        self.folders.get(folder).copied().unwrap_or(0)
+    }
+
     /// How many live keys start with `prefix`, which ends with a slash: without a look at any of them.
     pub(crate) fn count_below(&self, prefix: &[u8]) -> usize {
         let end = prefix_end(prefix);

@@ -37,7 +37,7 @@ impl<T> Kept<T> {
 
     /// Whether there are none.
     pub(super) fn is_empty(&self, view: &View) -> bool {
-        view.snapshot.count(self.prefix.as_bytes()) == 0
+        view.snapshot.count_in(self.prefix.as_bytes()) == 0
     }
 
     /// All there are, by name.

@@ -196,6 +196,11 @@ impl<'a> Driver<'a> {
         let mut expected = self.oracle.contents(at);
         expected.retain(|key, _| key.starts_with(prefix));
         assert_eq!(snapshot.count(prefix), expected.len(), "{} at {at}", prefix.escape_ascii());
+        if prefix.ends_with(b"/") {
+            let is_in = |key: &&Vec<u8>| !key[prefix.len()..].contains(&b'/');
+            let n_in = expected.keys().filter(is_in).count();
+            assert_eq!(snapshot.count_in(prefix), n_in, "{} at {at}", prefix.escape_ascii());
+        }
         expected.retain(|key, _| start.is_none_or(|start| key.as_slice() >= start));
         let n_matching = expected.len();
         let n_expected = if limit == 0 { n_matching } else { n_matching.min(limit) };
