@@ -16,6 +16,7 @@ use crate::{
     cost::{Operand, Size},
     env::Env,
     error::CompileError,
+    escape::unescape,
     eval, library,
     node::{EntryNode, FieldNode, ItemNode, Node, StructNode},
     parser::qualified_name,
@@ -391,12 +392,12 @@ impl Checker<'_> {
             if !self.unknowns.assignable(&expected, &ty) {
                 self.mismatch(field.value.at, &expected, &ty);
             }
-            if nodes.iter().any(|(other, _)| **other == *field.name) {
+            if fields.iter().filter(|other| other.name == field.name).count() > 1 {
                 self.fault(field.at, format!("field '{}' is set twice", field.name));
             }
             cost = cost.saturating_add(value.cost);
-            nodes
-                .push((field.name.as_ref().into(), ItemNode { optional: field.optional, value: value.node }));
+            let json = unescape(&field.name).unwrap_or_else(|| field.name.to_string());
+            nodes.push((json.into(), ItemNode { optional: field.optional, value: value.node }));
         }
         nodes.sort_by(|(one, _), (two, _)| one.cmp(two));
         let name: Arc<str> = name.into();

@@ -1,10 +1,13 @@
 //! Reading of fields and elements.
 
+use std::borrow::Cow;
+
 use serde_json::Value as Json;
 
 use super::Evaluator;
 use crate::{
     error::EvalError,
+    escape::unescape,
     library::Outcome,
     node::{FieldNode, IndexNode, Node},
     types::Type,
@@ -48,7 +51,7 @@ impl<'a> Evaluator<'a, '_> {
                 Some(json) => Some(from_json(json, &known.declared)?),
             },
             (Value::Map(map), _) => map.field(&node.name)?,
-            (Value::Object(object), _) => object.get(&node.name).cloned(),
+            (Value::Object(object), _) => object.get(&plain(&node.name)).cloned(),
             _ => return Err(EvalError::no_such_overload()),
         };
         found.map(|value| self.noticed(value)).transpose()
@@ -76,7 +79,7 @@ impl<'a> Evaluator<'a, '_> {
                 .is_some_and(|json| !json.is_null()),
             (Value::Map(Map::Json(map, _)), _) => map.contains_key(&*node.name),
             (Value::Map(map), _) => map.field(&node.name)?.is_some(),
-            (Value::Object(object), _) => object.get(&node.name).is_some(),
+            (Value::Object(object), _) => object.get(&plain(&node.name)).is_some(),
             _ => return Err(EvalError::no_such_overload()),
         }))
     }
@@ -106,6 +109,11 @@ impl<'a> Evaluator<'a, '_> {
             (None, false) => Err(missing(&operand, &index)),
         }
     }
+}
+
+/// The name of a field of an object that was made, which has its fields by their plain names.
+fn plain(name: &str) -> Cow<'_, str> {
+    unescape(name).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The element at an index, which may be any kind of whole number.

@@ -4,6 +4,16 @@ use serde_json::{Value, json};
 use windlass_cel::{Budget, rules::Rules};
 use windlass_machinery::field::Errors;
 
+#[test]
+fn what_is_compiled_can_be_shared_among_threads() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Rules>();
+    shared::<windlass_cel::Program>();
+    shared::<windlass_cel::Env>();
+    sent::<windlass_cel::Variables<'_>>();
+}
+
 /// A schema of a resource with a `spec` of these properties and rules.
 fn spec(properties: Value, rules: Value) -> Value {
     json!({
@@ -93,7 +103,7 @@ fn rules_stand_at_every_depth() {
     assert_eq!(
         said,
         [
-            ": Invalid value: \"object\": failed rule: self.metadata.name.startsWith('a')",
+            "<nil>: Invalid value: \"object\": failed rule: self.metadata.name.startsWith('a')",
             "a.b: Invalid value: \"string\": failed rule: self == 'x'",
             "list[1]: Invalid value: \"string\": failed rule: self != 'bad'",
             "map[k].n: Invalid value: \"integer\": failed rule: self > 0",
@@ -156,6 +166,29 @@ fn rules_about_a_change_run_only_when_there_was_something() {
         check(&rules, &json!({"spec": {}}), Some(&object("x"))),
         ["spec: Invalid value: \"object\": cannot be unset"]
     );
+}
+
+#[test]
+fn a_message_may_tell_what_was_there_before() {
+    let schema = spec(
+        json!({"n": {"type": "integer"}}),
+        json!([{"rule": "self.n < 5", "messageExpression": "'was %d'.format([oldSelf.n])", "message": "too large"}]),
+    );
+    let rules = compile(&schema);
+    let object = |n: i64| json!({"spec": {"n": n}});
+    assert_eq!(check(&rules, &object(9), Some(&object(8))), ["spec: Invalid value: \"object\": was 8"]);
+    assert_eq!(check(&rules, &object(9), None), ["spec: Invalid value: \"object\": too large"]);
+}
+
+#[test]
+fn the_version_of_an_object_is_never_unchanged() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"kind": {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'A'"}]}},
+    });
+    let rules = compile(&schema);
+    let object = json!({"kind": "B"});
+    assert_eq!(check(&rules, &object, Some(&object)).len(), 1);
 }
 
 #[test]
