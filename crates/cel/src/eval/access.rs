@@ -52,7 +52,7 @@ impl<'a> Evaluator<'a, '_> {
             },
             (Value::Map(map), _) => map.field(&node.name)?,
             (Value::Object(object), _) => object.get(&plain(&node.name)).cloned(),
-            _ => return Err(EvalError::no_such_overload()),
+            _ => None,
         };
         found.map(|value| self.noticed(value)).transpose()
     }
@@ -73,14 +73,13 @@ impl<'a> Evaluator<'a, '_> {
                 map.get(&*known.json).is_some_and(|json| !json.is_null())
             }
             (Value::Map(Map::Json(map, Type::Struct(structure))), _) => structure
-                .fields
-                .get(&node.name)
+                .field(&node.name)
                 .and_then(|field| map.get(&*field.json))
                 .is_some_and(|json| !json.is_null()),
             (Value::Map(Map::Json(map, _)), _) => map.contains_key(&*node.name),
             (Value::Map(map), _) => map.field(&node.name)?.is_some(),
             (Value::Object(object), _) => object.get(&plain(&node.name)).is_some(),
-            _ => return Err(EvalError::no_such_overload()),
+            _ => false,
         }))
     }
 
@@ -99,7 +98,7 @@ impl<'a> Evaluator<'a, '_> {
                 let key = Key::from_value(&index).ok_or_else(EvalError::no_such_overload)?;
                 map.get(&key)?
             }
-            _ => return Err(EvalError::no_such_overload()),
+            _ => None,
         };
         let found = found.map(|value| self.noticed(value)).transpose()?;
         match (found, optional) {
@@ -122,7 +121,9 @@ fn at<'a>(list: &List<'a>, index: &Value<'_>) -> Result<Option<Value<'a>>, EvalE
         Value::Int(index) => usize::try_from(*index).ok(),
         Value::Uint(index) => usize::try_from(*index).ok(),
         Value::Double(index) if index.fract() == 0.0 && (0.0..1e15).contains(index) => Some(*index as usize),
-        Value::Double(_) => None,
+        Value::Double(index) => {
+            return Err(EvalError::failed(format!("unsupported index value {index} in list")));
+        }
         _ => return Err(EvalError::no_such_overload()),
     };
     index.filter(|index| *index < list.len()).map(|index| list.get(index)).transpose()

@@ -34,7 +34,7 @@ pub struct Rules {
 /// What is checked at one place of a schema, and below.
 #[derive(Debug, Default)]
 struct Place {
-    /// The type in the schema, which messages show instead of the value.
+    /// The type in the schema, which the messages of rules that came to no value show.
     kind: Box<str>,
     rules: Vec<Rule>,
     properties: Vec<(Box<str>, Place)>,
@@ -191,9 +191,12 @@ impl Run<'_> {
             Some(message) => message.to_string(),
             None => format!("failed rule: {}", rule.text),
         });
-        let shown = match rule.fault {
-            Fault::Required | Fault::Forbidden => String::new(),
-            _ => format!("{:?}", place.kind),
+        // What is large is not shown.
+        let shown = match (rule.fault, part.new) {
+            (Fault::Required | Fault::Forbidden, _) | (_, Value::Object(_) | Value::Array(_)) => {
+                String::new()
+            }
+            (_, scalar) => scalar.to_string(),
         };
         let field = if rule.field.is_empty() { root } else { &rule.field };
         self.errors.push(rule.fault, field, shown, message);

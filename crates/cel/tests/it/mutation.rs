@@ -65,7 +65,7 @@ fn objects_have_types_by_name() {
             ("JSONPatch{op: 1}", "1:15: expected type 'string' but found 'int'"),
             ("JSONPatch{nope: 1}", "1:11: undefined field 'nope'"),
             ("Objekt{}", "1:7: undeclared reference to 'Objekt'"),
-            ("Object{a: 1, a: 2}", "1:8: field 'a' is set twice"),
+            ("Object{a: 1, a: 2}", "1:7: field 'a' is set twice"),
             ("Object{a}", "1:9: Syntax error"),
         ],
     );
