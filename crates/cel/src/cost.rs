@@ -125,7 +125,7 @@ impl Cost {
                 let separators = size(1).saturating_mul(size(0).saturating_sub(1));
                 tenth(args.first().map_or(0, |list| elements(list) * 10).saturating_add(separators) * 2)
             }
-            Cost::Pairs => 10 + size(0).saturating_mul(size(1)),
+            Cost::Pairs => size(0).saturating_mul(size(1)).saturating_add(1),
             Cost::Validate => regex(size(1), FORMAT_PATTERN),
             Cost::Net => ADDRESSES + tenth(size(1)),
             Cost::Selector => selector(size(1)),
@@ -151,8 +151,8 @@ impl Cost {
             Cost::Search => tenth(most(0)).saturating_mul(tenth(most(1))),
             Cost::Regex => regex(most(0), most(1)),
             Cost::Join => tenth(joined(args).most),
-            Cost::Pairs => 10u64.saturating_add(most(0).saturating_mul(most(1))),
-            Cost::Validate => regex(most(1), FORMAT_PATTERN),
+            Cost::Pairs => most(0).saturating_mul(most(1)).saturating_add(1),
+            Cost::Validate => tenth(most(1)).saturating_mul(FORMAT_PATTERN / 4),
             Cost::Net => {
                 let text = args.get(1).is_some_and(|arg| arg.ty == Type::String);
                 ADDRESSES + if text { tenth(most(1)) } else { 0 }

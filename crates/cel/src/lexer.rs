@@ -46,8 +46,8 @@ pub(crate) fn tokens(source: &str) -> Result<Vec<(Token, u32)>, CompileError> {
             at += rest.find('\n').unwrap_or(rest.len());
             continue;
         }
-        let (token, len) = token(rest, first)
-            .map_err(|message| CompileError::new(source, at as u32, format!("Syntax error: {message}")))?;
+        let (token, len) =
+            token(rest, first).map_err(|message| CompileError::new(source, at as u32, message))?;
         tokens.push((token, at as u32));
         at += len;
     }
@@ -72,7 +72,7 @@ fn token(rest: &str, first: char) -> Result<(Token, usize), String> {
         .iter()
         .find(|symbol| rest.starts_with(**symbol))
         .map(|symbol| (Token::Symbol(symbol), symbol.len()))
-        .ok_or_else(|| format!("token recognition error at: '{first}'"))
+        .ok_or_else(|| format!("Syntax error: token recognition error at: '{first}'"))
 }
 
 fn number(rest: &str) -> Result<(Token, usize), String> {
@@ -101,7 +101,7 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
     }
     match rest[..len].parse::<f64>() {
         Ok(value) if value.is_finite() => Ok((Token::Double(value), len)),
-        _ => Err(format!("invalid double literal '{}'", &rest[..len])),
+        _ => Err("invalid double literal".to_owned()),
     }
 }
 

@@ -43,20 +43,30 @@
 //!
 //! The language of the CEL specification with optional values, two-variable macros and `cel.bind`; of the
 //! libraries: strings, `format`, lists, sets, `math`, regular expressions, base64, and those of Kubernetes:
-//! lists, `url`, `quantity`, `ip`, `cidr`, `format`, `semver`, `authorizer`, `jsonpatch`. Comparisons of numbers
-//! go across types, literals of lists and maps are of one type, `has()` is free: as in Kubernetes 1.37.
+//! lists, `url`, `quantity`, `ip`, `cidr`, `format`, `semver`, `authorizer`, `jsonpatch`. Numbers of different
+//! types are compared, lists and maps that are written out are of one type, `has()` is free. Values, types,
+//! messages and estimates are those of Kubernetes 1.37, but for what follows.
 //!
 //! # What there is not
 //!
 //! - Protocol buffers: no messages, no enums, no wrappers, no `Any`; of structures only `Object`, its fields and
-//!   `JSONPatch`. No backquoted identifiers.
-//! - `quantity`'s `mul`, `div` and `divInt`; the `image` library; the `regex.` functions of CEL's own extension
-//!   (Kubernetes has `find` and `findAll`); `cel.block`; `math.bit…` is there.
-//! - The calendar ends on 9999-12-30, as that of our time library does. Durations are of 64 bits of nanoseconds.
-//! - `format` writes numbers without the separators of any language.
-//! - Regular expressions are those of Go but for some that Go refuses and we take, such as `a**`.
-//! - Unlike Kubernetes, an object whose schema preserves unknown fields and names none is dynamic, rather than
-//!   without fields; and equality, the joining of lists and the compilation of patterns cost what they take.
+//!   `JSONPatch`. No identifiers in backquotes.
+//! - `quantity`'s `mul`, `div` and `divInt`; the `image` library; the functions of CEL's own `regex` extension
+//!   (Kubernetes has `find` and `findAll`); `cel.block`.
+//! - The calendar ends on 9999-12-30, as that of our time library does. A time forgets the offset that it was
+//!   written with.
+//! - `format` writes `%e` as `1.5e+03` and `%f` without separators; Kubernetes does it in the manner of a locale.
+//! - Regular expressions are those of Go but for some that Go refuses and we take, such as `a**`. Those that
+//!   compile to more than half a mebibyte, or to more than 32 KiB when they are not literals, are refused.
+//!
+//! # What there is besides
+//!
+//! - `cel.bind`, `math`, base64, `reverse` of texts and `sign` as a method are not in Kubernetes 1.37.
+//! - An object whose schema preserves unknown fields and names none is dynamic, rather than without fields. A
+//!   dynamic value may stand beside others in a list.
+//! - Integers are compared with floating point numbers exactly.
+//! - Deep equality, the joining of lists and the compilation of patterns cost what they take, where Kubernetes
+//!   asks for a unit or two; what is constant costs nothing.
 //!
 //! # Why not a crate
 //!

@@ -19,7 +19,7 @@ pub(crate) fn quoted(text: &str) -> Result<Option<(Token, usize)>, String> {
         return Ok(None);
     };
     let inner = &text[start + quote.len()..];
-    let end = find_end(inner, quote, raw).ok_or("unterminated string literal")?;
+    let end = find_end(inner, quote, raw).ok_or("Syntax error: unterminated string literal")?;
     let len = start + end + 2 * quote.len();
     let inner = &inner[..end];
     let token = match (bytes, raw) {

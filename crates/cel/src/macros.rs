@@ -12,7 +12,7 @@ pub(crate) fn global(parser: &mut Parser<'_>, at: u32, name: Box<str>, mut args:
     }
     let arg = if args.len() == 1 { args.pop() } else { None };
     match arg {
-        Some(Expr { kind: Kind::Select { operand, field, optional: false }, at, .. }) => {
+        Some(Expr { kind: Kind::Select { operand, field, optional: false }, .. }) => {
             parser.part(at, Kind::Has { operand, field })
         }
         Some(other) => Err(parser.error(other.at, "invalid argument to has() macro")),
@@ -78,13 +78,14 @@ fn fold(
     let mut args = args.into_iter();
     let mut names = vec![];
     for variable in args.by_ref().take(variables) {
-        names.push(simple_name(parser, &variable)?);
+        let name = simple_name(parser, &variable)?;
+        if names.contains(&name) {
+            return Err(parser.error(variable.at, format!("duplicate variable name: {name}")));
+        }
+        names.push(name);
     }
     let second = if variables == 2 { names.pop() } else { None };
     let first = names.pop().unwrap_or_default();
-    if second.as_ref() == Some(&first) {
-        return Err(parser.error(at, format!("duplicate variable name: {first}")));
-    }
     let mut rest: Vec<Expr> = args.collect();
     let Some(body) = rest.pop() else { return Err(parser.error(at, "missing argument")) };
     parser.part(at, Kind::Fold(Box::new(Fold { what, range, first, second, filter: rest.pop(), body })))

@@ -238,9 +238,11 @@ impl Parser<'_> {
             if self.take(".") {
                 let optional = self.take("?");
                 let field = self.name("IDENTIFIER")?;
+                // Faults of a call are shown at its parenthesis.
+                let call_at = self.at();
                 if !optional && self.take("(") {
                     let args = self.arguments(")")?;
-                    expr = macros::member(self, at, expr, field, args)?;
+                    expr = macros::member(self, call_at, expr, field, args)?;
                 } else {
                     let operand = Box::new(expr);
                     expr = self.part(at, Kind::Select { operand, field, optional })?;
@@ -293,7 +295,7 @@ impl Parser<'_> {
             Token::Int(digits) => {
                 let value =
                     if negative { 0i64.checked_sub_unsigned(digits) } else { i64::try_from(digits).ok() };
-                Literal::Int(value.ok_or_else(|| self.error(at, "Syntax error: invalid int literal"))?)
+                Literal::Int(value.ok_or_else(|| self.error(at, "invalid int literal"))?)
             }
             Token::Double(value) => Literal::Double(if negative { -value } else { value }),
             _ if negative => return Err(self.unexpected()),
@@ -318,9 +320,10 @@ impl Parser<'_> {
             return Err(self.error(at, format!("reserved identifier: {name}")));
         }
         self.advance();
+        let call_at = self.at();
         if self.take("(") {
             let args = self.arguments(")")?;
-            return macros::global(self, at, name, args);
+            return macros::global(self, call_at, name, args);
         }
         self.part(at, Kind::Ident(name))
     }

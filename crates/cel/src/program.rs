@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use serde_json::Value as Json;
 
 use crate::{
-    authorizer::Authorizer,
+    authorizer::{Authorizer, ResourceCheck},
     budget::Budget,
     check::{Outcome, Slot},
     error::EvalError,
@@ -140,6 +140,12 @@ impl<'a> Variables<'a> {
     pub fn authorizer(self, name: &'a str, authorizer: &'a dyn Authorizer) -> Self {
         let asked = Asked { authorizer, service_account: None };
         self.value(name, Value::extension(Extension::Authorizer(asked)))
+    }
+
+    /// Binds a variable to a check of a resource, such as `authorizer.requestResource`.
+    pub fn resource_check(self, name: &'a str, authorizer: &'a dyn Authorizer, check: ResourceCheck) -> Self {
+        let asked = Asked { authorizer, service_account: None };
+        self.value(name, Value::extension(Extension::ResourceCheck(asked, Box::new(check))))
     }
 
     /// Gives a variable a field whose value is that of a program. It is run when it is first read, with these

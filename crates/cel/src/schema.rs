@@ -72,7 +72,8 @@ impl Reader {
             let most = text_length(schema);
             return Declared { ty: Type::Dyn, most, least_json: 1, nullable: true };
         }
-        let scalar = |ty, least_json| Declared { ty, most: 1, least_json, nullable: false };
+        // Scalars have no size that would be weighed.
+        let scalar = |ty, least_json| Declared { ty, most: 0, least_json, nullable: false };
         match schema.get("type").and_then(Value::as_str) {
             Some("object") => self.object(schema, path, flag(schema, "x-kubernetes-embedded-resource")),
             Some("array") => self.array(schema, path),

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use crate::escape::escape;
+use crate::escape::{RESERVED, escape};
 
 /// The type of an expression.
 #[derive(Clone, Debug)]
@@ -155,6 +155,12 @@ pub struct StructType {
 }
 
 impl StructType {
+    /// A field by its escaped name; a name that CEL keeps for itself may also be written as it is.
+    pub(crate) fn field(&self, name: &str) -> Option<&StructField> {
+        let field = self.fields.get(name);
+        field.or_else(|| RESERVED.contains(&name).then(|| self.fields.get(&*format!("__{name}__")))?)
+    }
+
     /// A field and its escaped name, by its name in the JSON.
     pub(crate) fn field_by_json(&self, name: &str) -> Option<(&str, &StructField)> {
         // Most names need no escaping, so they are found at once.

@@ -84,6 +84,7 @@ impl FieldError {
             Fault::Required | Fault::Forbidden | Fault::TooLong | Fault::TooMany | Fault::Internal => {
                 words.to_owned()
             }
+            _ if self.shown.is_empty() => words.to_owned(),
             _ => format!("{words}: {}", self.shown),
         };
         if !self.detail.is_empty() {
@@ -245,5 +246,19 @@ impl Errors {
     /// The list or map has more than `most` entries.
     pub fn too_many(&mut self, field: &str, actual: usize, most: usize) {
         self.push(Fault::TooMany, field, String::new(), format!("{actual}: must have at most {most} items"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_not_shown_leaves_no_gap() {
+        let mut errors = Errors::new();
+        errors.push(Fault::Invalid, "spec", String::new(), "failed rule: self.a");
+        errors.push(Fault::Invalid, "spec.a", "1".to_owned(), "too small");
+        let said: Vec<String> = errors.list().iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["spec: Invalid value: failed rule: self.a", "spec.a: Invalid value: 1: too small"]);
     }
 }

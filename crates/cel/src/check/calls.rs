@@ -2,13 +2,14 @@
 
 use super::{Checked, Checker, MOST_PATTERNS, declared_size, unify::instantiate};
 use crate::{
-    ast::{Expr, Operator},
+    ast::{Element, Expr, Kind, Operator},
     cost::Size,
+    error::EvalError,
     eval,
-    library::{self, Overload, patterns},
+    library::{self, Overload, format, patterns},
     node::{CallNode, IndexNode, Node, OrElseNode, PatternKind, PatternNode},
     parser::qualified_name,
-    types::Type,
+    types::{Declared, Type},
     value::Value,
 };
 
@@ -102,19 +103,8 @@ impl Checker<'_> {
         Checked { node, ty, size: Size::exactly(1), cost: operand.cost.saturating_add(1) }
     }
 
-    pub(super) fn logical(
-        &mut self,
-        at: u32,
-        name: &str,
-        one: &Expr,
-        two: &Expr,
-        make: fn(Box<[Node; 2]>) -> Node,
-    ) -> Checked {
-        let (one, two) = (self.check(one), self.check(two));
-        if !self.unknowns.assignable(&Type::Bool, &one.ty) || !self.unknowns.assignable(&Type::Bool, &two.ty)
-        {
-            return self.no_overload(at, name, false, &[&one, &two]);
-        }
+    pub(super) fn logical(&mut self, one: &Expr, two: &Expr, make: fn(Box<[Node; 2]>) -> Node) -> Checked {
+        let (one, two) = (self.predicate(one), self.predicate(two));
         let node = make(Box::new([one.node, two.node]));
         Checked { node, ty: Type::Bool, size: Size::exactly(1), cost: one.cost.saturating_add(two.cost) }
     }
@@ -171,23 +161,49 @@ impl Checker<'_> {
     }
 
     pub(super) fn call(&mut self, at: u32, target: Option<&Expr>, name: &str, args: &[Expr]) -> Checked {
+        let arg_at = args.first().map_or(at, |arg| arg.at);
         // A function of a namespace looks like a method of it.
         let namespace = target.and_then(qualified_name).map(|namespace| format!("{namespace}.{name}"));
         if let Some(full) = namespace.filter(|full| library::overloads(full).is_some()) {
             if matches!(&*full, "math.greatest" | "math.least") && args.len() > 2 {
                 let parts = args.iter().map(|arg| (arg.at, false, self.check(arg))).collect();
                 let list = self.list_of(parts);
-                return self.function(at, &full, false, vec![list]);
+                return self.function(at, arg_at, &full, false, vec![list]);
             }
             let args = args.iter().map(|arg| self.check(arg)).collect();
-            return self.function(at, &full, false, args);
+            return self.function(at, arg_at, &full, false, args);
         }
         let member = target.is_some();
+        if let (Some(target), "format", [Expr { kind: Kind::List(parts), .. }]) = (target, name, args) {
+            return self.format(at, target, parts);
+        }
         let args = target.into_iter().chain(args).map(|arg| self.check(arg)).collect();
-        self.function(at, name, member, args)
+        self.function(at, arg_at, name, member, args)
     }
 
-    fn function(&mut self, at: u32, name: &str, member: bool, args: Vec<Checked>) -> Checked {
+    /// A text with its arguments written out, which may be of different types and are checked one by one.
+    fn format(&mut self, at: u32, target: &Expr, parts: &[Element]) -> Checked {
+        let target = self.check(target);
+        let parts: Vec<(u32, bool, Checked)> =
+            parts.iter().map(|part| (part.value.at, part.optional, self.check(&part.value))).collect();
+        let exact = parts.iter().all(|(_, optional, _)| !optional);
+        if let Some(text) = target.node.const_text().filter(|_| exact) {
+            let types: Vec<Type> =
+                parts.iter().map(|(.., part)| self.unknowns.apply(&part.ty, true)).collect();
+            if let Err((index, why)) = format::check(text, &types) {
+                let place = index.and_then(|index| parts.get(index)).map_or(at, |(place, ..)| *place);
+                return self.fault(place, why);
+            }
+        }
+        let parts =
+            parts.into_iter().map(|(at, optional, part)| (at, optional, Checked { ty: Type::Dyn, ..part }));
+        let parts = parts.collect();
+        let list = self.list_of(parts);
+        self.function(at, at, "format", true, vec![target, list])
+    }
+
+    /// A call; `arg_at` is where its first argument is that is not the receiver.
+    fn function(&mut self, at: u32, arg_at: u32, name: &str, member: bool, args: Vec<Checked>) -> Checked {
         let Some(overloads) = library::overloads(name).filter(|_| self.env.has_function(name)) else {
             // What is wrong with the receiver was said already.
             return match args.first().is_some_and(|first| member && first.ty == Type::Error) {
@@ -199,17 +215,25 @@ impl Checker<'_> {
         let Some(chosen) = self.choose(at, name, overloads, member, &refs) else { return Checked::error() };
         let (cost, size) = self.weigh(&chosen, &refs);
         let (overloads, ty) = chosen;
+        let ty = match (name, args.first()) {
+            // No piece of a text is longer than the text.
+            ("split" | "findAll", Some(text)) => {
+                Type::list(Declared { most: text.size.most, ..Declared::from(Type::String) })
+            }
+            _ => ty,
+        };
         let constant = args.iter().all(|arg| arg.node.is_const());
         let nodes: Vec<Node> = args.into_iter().map(|arg| arg.node).collect();
         let node = match name {
             "or" | "orValue" if member => or_else(nodes, name == "orValue"),
-            "matches" | "find" | "findAll" => match self.pattern(at, name, nodes) {
+            "matches" | "find" | "findAll" => match self.pattern(arg_at, name, nodes) {
                 Ok(node) => node,
                 Err(nodes) => call(overloads, nodes),
             },
             _ => call(overloads, nodes),
         };
-        let node = if constant { self.folded_call(at, name, node) } else { node };
+        let node = if constant { self.folded_call(arg_at, name, node) } else { node };
+        let size = Self::size_of(&node, size);
         Checked { node, ty, size, cost }
     }
 
@@ -246,13 +270,18 @@ impl Checker<'_> {
     fn folded_call(&mut self, at: u32, name: &str, node: Node) -> Node {
         match eval::constant(&node, &mut self.constants) {
             Some(Ok(value)) => Node::Const(value),
-            Some(Err(error)) if matches!(name, "duration" | "timestamp") => {
-                self.fault(at, format!("invalid {name} argument: {error}"));
+            Some(Err(EvalError::Failed(_))) if matches!(name, "duration" | "timestamp") && is_text(&node) => {
+                self.fault(at, format!("invalid {name} argument"));
                 node
             }
             _ => node,
         }
     }
+}
+
+/// Whether the first argument of a call is a text.
+fn is_text(node: &Node) -> bool {
+    matches!(node, Node::Call(call) if call.args.first().and_then(Node::const_text).is_some())
 }
 
 fn call(overloads: Vec<&'static Overload>, nodes: Vec<Node>) -> Node {

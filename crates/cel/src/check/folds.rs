@@ -12,6 +12,8 @@ use crate::{
 /// into loops; we have no such loops, but the same prices.
 #[derive(Clone, Copy)]
 pub(crate) struct Price {
+    /// Once, and by the estimate alone: the empty list or map to begin with, which is made only once.
+    pub(crate) begin: u64,
     /// Once.
     pub(crate) once: u64,
     /// For each element.
@@ -23,14 +25,14 @@ pub(crate) struct Price {
 impl FoldKind {
     pub(crate) const fn price(self) -> Price {
         match self {
-            FoldKind::All => Price { once: 1, each: 3, taken: 0 },
-            FoldKind::Exists => Price { once: 1, each: 4, taken: 0 },
-            FoldKind::ExistsOne => Price { once: 2, each: 1, taken: 1 },
-            FoldKind::Map => Price { once: LIST_COST + 1, each: 1, taken: 11 },
-            FoldKind::Filter => Price { once: LIST_COST + 1, each: 1, taken: 12 },
-            FoldKind::SortBy => Price { once: LIST_COST + 1, each: 1, taken: 11 },
-            FoldKind::TransformMap => Price { once: MAP_COST + 1, each: 1, taken: 2 },
-            FoldKind::TransformMapEntry => Price { once: MAP_COST + 1, each: 1, taken: 2 },
+            FoldKind::All => Price { begin: 0, once: 1, each: 3, taken: 0 },
+            FoldKind::Exists => Price { begin: 0, once: 1, each: 4, taken: 0 },
+            FoldKind::ExistsOne => Price { begin: 1, once: 1, each: 1, taken: 1 },
+            FoldKind::Map => Price { begin: LIST_COST, once: 1, each: 1, taken: 11 },
+            FoldKind::Filter => Price { begin: LIST_COST, once: 1, each: 1, taken: 12 },
+            FoldKind::SortBy => Price { begin: LIST_COST, once: 1, each: 1, taken: 11 },
+            FoldKind::TransformMap => Price { begin: MAP_COST, once: 1, each: 1, taken: 2 },
+            FoldKind::TransformMapEntry => Price { begin: MAP_COST, once: 1, each: 1, taken: 2 },
         }
     }
 }
@@ -64,7 +66,7 @@ impl Checker<'_> {
             }
             Type::Map(map) => {
                 // The length of keys is not weighed, as no schema bounds it.
-                [(map.key.clone(), Size::at_most(1)), (map.value.ty.clone(), declared_size(&map.value))]
+                [(map.key.clone(), Size::at_most(0)), (map.value.ty.clone(), declared_size(&map.value))]
             }
             unknown @ Type::Unknown(_) => {
                 self.unknowns.assignable(&unknown, &Type::Dyn);
@@ -112,7 +114,12 @@ impl Checker<'_> {
         let price = fold.what.price();
         let filter_cost = filter.as_ref().map_or(0, |filter| filter.cost);
         let each = body.cost.saturating_add(filter_cost).saturating_add(price.each + price.taken);
-        let cost = range.size.most.saturating_mul(each).saturating_add(range.cost).saturating_add(price.once);
+        let cost = range
+            .size
+            .most
+            .saturating_mul(each)
+            .saturating_add(range.cost)
+            .saturating_add(price.begin + price.once);
         let node = FoldNode {
             what: fold.what,
             range: range.node,
@@ -159,7 +166,7 @@ impl Checker<'_> {
         })
     }
 
-    fn predicate(&mut self, expr: &Expr) -> Checked {
+    pub(super) fn predicate(&mut self, expr: &Expr) -> Checked {
         let checked = self.check(expr);
         if !self.unknowns.assignable(&Type::Bool, &checked.ty) {
             return self.mismatch(expr.at, &Type::Bool, &checked.ty);

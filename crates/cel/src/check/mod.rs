@@ -16,6 +16,7 @@ use crate::{
     cost::{Operand, Size},
     env::Env,
     error::CompileError,
+    escape::unescape,
     eval, library,
     node::{EntryNode, FieldNode, ItemNode, Node, StructNode},
     parser::qualified_name,
@@ -116,7 +117,7 @@ struct Checker<'e> {
 
 /// How large what is declared may be.
 fn declared_size(declared: &Declared) -> Size {
-    if declared.ty.is_scalar() { Size::exactly(1) } else { Size::at_most(declared.most) }
+    Size::at_most(declared.most)
 }
 
 impl Checker<'_> {
@@ -150,8 +151,8 @@ impl Checker<'_> {
             Kind::Call { target, name, args } => self.call(expr.at, target.as_deref(), name, args),
             Kind::Not(operand) => self.unary(expr.at, "!_", operand, Node::Not),
             Kind::Negate(operand) => self.unary(expr.at, "-_", operand, Node::Negate),
-            Kind::And(one, two) => self.logical(expr.at, "_&&_", one, two, Node::And),
-            Kind::Or(one, two) => self.logical(expr.at, "_||_", one, two, Node::Or),
+            Kind::And(one, two) => self.logical(one, two, Node::And),
+            Kind::Or(one, two) => self.logical(one, two, Node::Or),
             Kind::Binary(operator, one, two) => self.binary(expr.at, *operator, one, two),
             Kind::Conditional(condition, yes, no) => self.conditional(expr.at, condition, yes, no),
             Kind::List(elements) => self.list(elements),
@@ -210,7 +211,7 @@ impl Checker<'_> {
         }
         let ty = library::type_named(name)?;
         let node = Node::Const(Value::Type(name.into()));
-        Some(Checked { node, ty: Type::Type(Arc::new(ty)), size: Size::exactly(1), cost: 1 })
+        Some(Checked { node, ty: Type::Type(Arc::new(ty)), size: Size::exactly(1), cost: 0 })
     }
 
     fn select(&mut self, expr: &Expr, operand: &Expr, field: &str, optional: bool) -> Checked {
@@ -236,7 +237,7 @@ impl Checker<'_> {
     /// The type and size of a field, and the field where it is one that a schema names.
     fn field_of(&mut self, at: u32, operand: &Type, name: &str) -> (Type, Size, Option<StructField>) {
         match self.unknowns.shallow(operand) {
-            Type::Struct(structure) => match structure.fields.get(name) {
+            Type::Struct(structure) => match structure.field(name) {
                 Some(field) => {
                     let declared = &field.declared;
                     (declared.ty.clone(), declared_size(declared), Some(field.clone()))
@@ -391,14 +392,15 @@ impl Checker<'_> {
             if !self.unknowns.assignable(&expected, &ty) {
                 self.mismatch(field.value.at, &expected, &ty);
             }
-            if nodes.iter().any(|(other, _)| **other == *field.name) {
-                self.fault(field.at, format!("field '{}' is set twice", field.name));
-            }
             cost = cost.saturating_add(value.cost);
-            nodes
-                .push((field.name.as_ref().into(), ItemNode { optional: field.optional, value: value.node }));
+            let json = unescape(&field.name).unwrap_or_else(|| field.name.to_string());
+            nodes.push((json.into(), ItemNode { optional: field.optional, value: value.node }));
         }
         nodes.sort_by(|(one, _), (two, _)| one.cmp(two));
+        if let Some(pair) = nodes.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let message = format!("field '{}' is set twice", pair[0].0);
+            self.fault(at, message);
+        }
         let name: Arc<str> = name.into();
         let node = Node::Struct(Box::new(StructNode { name: name.clone(), fields: nodes }));
         Checked { node, ty: Type::Object(name), size: Size::UNKNOWN, cost }
@@ -407,6 +409,17 @@ impl Checker<'_> {
     /// What the cost table wants to know about arguments.
     fn operands(&self, args: &[&Checked]) -> Vec<Operand> {
         args.iter().map(|arg| Operand { ty: self.unknowns.apply(&arg.ty, false), size: arg.size }).collect()
+    }
+
+    /// The size of what a part comes to, which is known when it is a constant.
+    fn size_of(node: &Node, size: Size) -> Size {
+        match node {
+            Node::Const(Value::String(text)) => Size::exactly(text.chars().count() as u64),
+            Node::Const(value @ (Value::List(_) | Value::Map(_) | Value::Bytes(_))) => {
+                Size::exactly(value.size())
+            }
+            _ => size,
+        }
     }
 
     /// The value of a part whose own parts are constants; itself when that fails.

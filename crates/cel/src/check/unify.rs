@@ -16,6 +16,7 @@ pub(super) struct Unknowns {
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     trail: usize,
+    found: usize,
 }
 
 impl Unknowns {
@@ -27,7 +28,7 @@ impl Unknowns {
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark { trail: self.trail.len() }
+        Mark { trail: self.trail.len(), found: self.found.len() }
     }
 
     /// Forgets what was found since.
@@ -37,6 +38,8 @@ impl Unknowns {
                 self.found[number as usize] = before;
             }
         }
+        // Nothing that is left refers to those that came since.
+        self.found.truncate(mark.found);
     }
 
     fn bind(&mut self, number: u32, ty: Type) {

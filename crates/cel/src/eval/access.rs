@@ -1,10 +1,13 @@
 //! Reading of fields and elements.
 
+use std::borrow::Cow;
+
 use serde_json::Value as Json;
 
 use super::Evaluator;
 use crate::{
     error::EvalError,
+    escape::unescape,
     library::Outcome,
     node::{FieldNode, IndexNode, Node},
     types::Type,
@@ -48,8 +51,8 @@ impl<'a> Evaluator<'a, '_> {
                 Some(json) => Some(from_json(json, &known.declared)?),
             },
             (Value::Map(map), _) => map.field(&node.name)?,
-            (Value::Object(object), _) => object.get(&node.name).cloned(),
-            _ => return Err(EvalError::no_such_overload()),
+            (Value::Object(object), _) => object.get(&plain(&node.name)).cloned(),
+            _ => None,
         };
         found.map(|value| self.noticed(value)).transpose()
     }
@@ -70,14 +73,13 @@ impl<'a> Evaluator<'a, '_> {
                 map.get(&*known.json).is_some_and(|json| !json.is_null())
             }
             (Value::Map(Map::Json(map, Type::Struct(structure))), _) => structure
-                .fields
-                .get(&node.name)
+                .field(&node.name)
                 .and_then(|field| map.get(&*field.json))
                 .is_some_and(|json| !json.is_null()),
             (Value::Map(Map::Json(map, _)), _) => map.contains_key(&*node.name),
             (Value::Map(map), _) => map.field(&node.name)?.is_some(),
-            (Value::Object(object), _) => object.get(&node.name).is_some(),
-            _ => return Err(EvalError::no_such_overload()),
+            (Value::Object(object), _) => object.get(&plain(&node.name)).is_some(),
+            _ => false,
         }))
     }
 
@@ -96,7 +98,7 @@ impl<'a> Evaluator<'a, '_> {
                 let key = Key::from_value(&index).ok_or_else(EvalError::no_such_overload)?;
                 map.get(&key)?
             }
-            _ => return Err(EvalError::no_such_overload()),
+            _ => None,
         };
         let found = found.map(|value| self.noticed(value)).transpose()?;
         match (found, optional) {
@@ -108,13 +110,20 @@ impl<'a> Evaluator<'a, '_> {
     }
 }
 
+/// The name of a field of an object that was made, which has its fields by their plain names.
+fn plain(name: &str) -> Cow<'_, str> {
+    unescape(name).map_or(Cow::Borrowed(name), Cow::Owned)
+}
+
 /// The element at an index, which may be any kind of whole number.
 fn at<'a>(list: &List<'a>, index: &Value<'_>) -> Result<Option<Value<'a>>, EvalError> {
     let index = match index {
         Value::Int(index) => usize::try_from(*index).ok(),
         Value::Uint(index) => usize::try_from(*index).ok(),
         Value::Double(index) if index.fract() == 0.0 && (0.0..1e15).contains(index) => Some(*index as usize),
-        Value::Double(_) => None,
+        Value::Double(index) => {
+            return Err(EvalError::failed(format!("unsupported index value {index} in list")));
+        }
         _ => return Err(EvalError::no_such_overload()),
     };
     index.filter(|index| *index < list.len()).map(|index| list.get(index)).transpose()

@@ -27,7 +27,10 @@ impl<'a> Entries<'a> {
             Value::List(list) => Entries::List(list, 0),
             Value::Map(Map::Json(map, ty)) => Entries::Json(map.iter(), ty),
             Value::Map(Map::Shared(entries)) => Entries::Shared(entries, 0),
-            _ => return Err(EvalError::no_such_overload()),
+            other => {
+                let name = other.type_name();
+                return Err(EvalError::failed(format!("got '{name}', expected iterable type")));
+            }
         })
     }
 

@@ -20,7 +20,7 @@ use crate::{
     library::{Outcome, Tools, patterns},
     node::{CallNode, EntryNode, ItemNode, Node, PatternKind, PatternNode, StructNode},
     program::{Bound, State, Variables},
-    value::{Key, Map, Object, Text, Value, from_json},
+    value::{Key, List, Map, Object, Text, Value, equal, from_json},
 };
 
 pub(crate) use self::operate::operate;
@@ -251,6 +251,16 @@ impl<'a, 'v> Evaluator<'a, 'v> {
 
     fn binary(&mut self, operator: Operator, sides: &'a [Node; 2]) -> Outcome<'a> {
         let one = self.eval(&sides[0])?;
+        if let (Operator::In, Node::Const(Value::List(List::Shared(items)))) = (operator, &sides[1]) {
+            // A list that is written out is a set to Kubernetes, and free.
+            self.charge(items.len() as u64 / 10)?;
+            for item in items.iter() {
+                if equal(item, &one, self.tools.budget)? {
+                    return Ok(Value::Bool(true));
+                }
+            }
+            return Ok(Value::Bool(false));
+        }
         let two = self.eval(&sides[1])?;
         operate(operator, one, two, &mut self.tools)
     }

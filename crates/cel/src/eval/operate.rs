@@ -1,6 +1,6 @@
 //! Operators.
 
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value as Json;
 
@@ -48,11 +48,12 @@ pub(crate) fn operate<'a>(
             };
             tools.budget.charge(cost)?;
             let order = compare(&one, &two)?;
+            let order = order.ok_or_else(|| EvalError::failed("NaN values cannot be ordered"))?;
             Ok(Value::Bool(match operator {
-                Operator::Less => order == Some(Ordering::Less),
-                Operator::LessEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-                Operator::Greater => order == Some(Ordering::Greater),
-                _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+                Operator::Less => order.is_lt(),
+                Operator::LessEqual => order.is_le(),
+                Operator::Greater => order.is_gt(),
+                _ => order.is_ge(),
             }))
         }
         Operator::In => contains(&one, &two, tools),
@@ -116,7 +117,7 @@ fn add<'a>(one: Value<'a>, two: Value<'a>, tools: &mut Tools<'_>) -> Outcome<'a>
         }
         (Value::Duration(one), Value::Duration(two)) => {
             let sum = one.checked_add(two).and_then(time::bounded);
-            Value::Duration(sum.ok_or_else(time::duration_overflow)?)
+            Value::Duration(sum.ok_or_else(int_overflow)?)
         }
         _ => return no_overload(),
     })
@@ -167,12 +168,12 @@ fn subtract<'a>(one: &Value<'a>, two: &Value<'a>) -> Outcome<'a> {
         (Value::Double(one), Value::Double(two)) => Value::Double(one - two),
         (Value::Timestamp(one), Value::Timestamp(two)) => Value::Duration(time::between(*one, *two)?),
         (Value::Timestamp(time), Value::Duration(by)) => {
-            let by = by.checked_neg().ok_or_else(time::duration_overflow)?;
+            let by = by.checked_neg().ok_or_else(int_overflow)?;
             Value::Timestamp(time::moved(*time, by)?)
         }
         (Value::Duration(one), Value::Duration(two)) => {
             let rest = one.checked_sub(*two).and_then(time::bounded);
-            Value::Duration(rest.ok_or_else(time::duration_overflow)?)
+            Value::Duration(rest.ok_or_else(int_overflow)?)
         }
         _ => return no_overload(),
     })

@@ -40,7 +40,6 @@ pub(super) const ROWS: &[Row] = &[
     ("string(duration)->string", string, Cost::One, SHORT),
     ("string(ip)->string", string, Cost::One, SHORT),
     ("string(cidr)->string", string, Cost::One, SHORT),
-    ("string(type(A))->string", string, Cost::One, SHORT),
     ("type(A)->type(A)", type_of, Cost::One, Grows::Unknown),
     ("dyn(A)->dyn", same, Cost::One, Grows::Like(0)),
     ("size(string)->int", size, Cost::Scan(0), Grows::Unknown),
@@ -57,7 +56,7 @@ fn same<'a>(_: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
     args.first().cloned().ok_or_else(EvalError::no_such_overload)
 }
 
-fn wrong(from: &Value<'_>, to: &str) -> EvalError {
+pub(super) fn wrong(from: &Value<'_>, to: &str) -> EvalError {
     let from = from.type_name();
     EvalError::failed(format!("type conversion error from '{from}' to '{to}'"))
 }

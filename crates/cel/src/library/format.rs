@@ -10,6 +10,7 @@ use super::{
 use crate::{
     cost::{Cost, Grows, tenth},
     error::EvalError,
+    types::Type,
     value::{Key, List, Map, Value, entries},
 };
 
@@ -48,6 +49,51 @@ fn format<'a>(tools: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
     }
     formatted.push_str(rest);
     Ok(Value::text(formatted))
+}
+
+/// Whether a text has a clause for each of its arguments that fits its type; else which one it is, and why.
+pub(crate) fn check(text: &str, types: &[Type]) -> Result<(), (Option<usize>, String)> {
+    let mut rest = text;
+    let mut next = 0;
+    while let Some(at) = rest.find('%') {
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            rest = after;
+            continue;
+        }
+        let ((letter, _), after) = clause(rest).map_err(|error| (None, error.to_string()))?;
+        rest = after;
+        let Some(ty) = types.get(next) else { return Err((None, format!("index {next} out of range"))) };
+        let fits = match (letter, ty) {
+            (_, Type::Dyn | Type::Error | Type::Unknown(_)) | ('s', _) => Ok(()),
+            ('d', Type::Int | Type::Uint) => Ok(()),
+            ('d', _) => Err("decimal clause can only be used on integers"),
+            ('f' | 'e', Type::Double | Type::String) => Ok(()),
+            ('f', _) => Err("fixed-point clause can only be used on doubles"),
+            ('e', _) => Err("scientific clause can only be used on doubles"),
+            ('b', Type::Int | Type::Uint | Type::Bool) => Ok(()),
+            ('b', _) => Err("only integers and bools can be formatted as binary"),
+            ('o', Type::Int | Type::Uint) => Ok(()),
+            ('o', _) => Err("octal clause can only be used on integers"),
+            ('x' | 'X', Type::Int | Type::Uint | Type::String | Type::Bytes) => Ok(()),
+            ('x' | 'X', _) => Err("only integers, byte buffers, and strings can be formatted as hex"),
+            _ => {
+                let why =
+                    format!("could not parse formatting clause: unrecognized formatting clause \"{letter}\"");
+                return Err((None, why));
+            }
+        };
+        fits.map_err(|why| (Some(next), format!("error during formatting: {why}, was given {ty}")))?;
+        next += 1;
+    }
+    match types.len() > next {
+        true => {
+            let count = types.len();
+            let why = format!("too many arguments supplied to string.format (expected {next}, got {count})");
+            Err((None, why))
+        }
+        false => Ok(()),
+    }
 }
 
 /// The letter of a clause, and how many digits it asks for.

@@ -57,7 +57,7 @@ static FORMATS: [Format; 13] = [
     },
     Format { name: "dns1035LabelPrefix", faults: |text| names::label_1035(text, true).into_iter().collect() },
     Format { name: "labelValue", faults: names::label_value },
-    Format { name: "uri", faults: |text| Url::parse(text).err().map(str::to_owned).into_iter().collect() },
+    Format { name: "uri", faults: |text| Url::parse(text).err().into_iter().collect() },
     Format { name: "uuid", faults: |text| unless(is_uuid(text), "does not match the UUID format") },
     Format { name: "byte", faults: |text| unless(STANDARD.decode(text).is_ok(), "invalid base64") },
     Format { name: "date", faults: |text| unless(is_date(text), "invalid date") },

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Outcome, Row, Tools, convert::out_of_range, mismatch};
+use super::{Outcome, Row, Tools, mismatch};
 use crate::{
     ast::Operator,
     cost::{Cost, Grows, tenth},
@@ -280,7 +280,7 @@ fn last<'a>(_: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
 fn range<'a>(_: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Int(count)] = args else { return mismatch() };
     if *count < 0 {
-        return Err(out_of_range(count));
+        return Err(EvalError::failed(format!("lists.range: size must be non-negative, got {count}")));
     }
     Ok(Value::list((0..*count).map(Value::Int).collect()))
 }

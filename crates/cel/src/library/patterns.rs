@@ -29,11 +29,13 @@ const USUAL_SIZE: usize = 1 << 16;
 /// Bytes of a large pattern, which is allowed but counts as many.
 const MOST_SIZE: usize = 1 << 19;
 const LARGE_WEIGHT: u32 = 10;
+/// Bytes of a pattern that is not a literal, as many of them may be made.
+const MOST_DYNAMIC_SIZE: usize = 1 << 15;
 /// Bytes of what the engine remembers for speed.
 const MOST_CACHE: usize = 1 << 17;
 const MOST_NESTING: u32 = 100;
 /// What the compilation of a pattern costs that is not a literal.
-const COMPILATION: u64 = 10_000;
+const COMPILATION: u64 = 4_000;
 /// How many such patterns one expression keeps.
 const MOST_KEPT: usize = 8;
 
@@ -63,7 +65,11 @@ fn build(pattern: &str, size: usize) -> Result<Regex, String> {
         .build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => TOO_LARGE.to_owned(),
-        error => error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        error => {
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default().trim();
+            last.strip_prefix("error: ").unwrap_or(last).to_owned()
+        }
     })
 }
 
@@ -74,8 +80,8 @@ impl Tools<'_> {
             return Ok(regex.clone());
         }
         self.budget.charge(COMPILATION + pattern.len() as u64)?;
-        let regex = build(pattern, USUAL_SIZE)
-            .map_err(|why| EvalError::failed(format!("error parsing regexp {:?}: {why}", shown(pattern))))?;
+        let regex = build(pattern, MOST_DYNAMIC_SIZE)
+            .map_err(|why| EvalError::failed(format!("error parsing regexp: {why}: `{}`", shown(pattern))))?;
         if self.patterns.kept.len() == MOST_KEPT {
             self.patterns.kept.remove(0);
         }

@@ -8,7 +8,11 @@ use jiff::{
     tz::{Offset, TimeZone, TimeZoneDatabase},
 };
 
-use super::{Outcome, Row, Tools, mismatch};
+use super::{
+    Outcome, Row, Tools,
+    convert::{int_overflow, wrong},
+    mismatch,
+};
 use crate::{
     cost::{Cost, Grows},
     error::{EvalError, shown},
@@ -129,11 +133,9 @@ fn timestamp<'a>(_: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
         [Value::Int(second)] => {
             Timestamp::from_second(*second).ok().filter(|time| SECONDS.contains(&time.as_second()))
         }
-        [Value::String(text)] => {
-            let time = parse_timestamp(text);
-            return time
-                .map(Value::Timestamp)
-                .ok_or_else(|| EvalError::failed(format!("cannot read {:?} as a timestamp", shown(text))));
+        [value @ Value::String(text)] => {
+            let time = parse_timestamp(text).map(Value::Timestamp);
+            return time.ok_or_else(|| wrong(value, "google.protobuf.Timestamp"));
         }
         _ => return mismatch(),
     };
@@ -143,19 +145,16 @@ fn timestamp<'a>(_: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
 fn duration<'a>(_: &mut Tools<'_>, args: &[Value<'a>]) -> Outcome<'a> {
     match args {
         [Value::Duration(duration)] => Ok(Value::Duration(*duration)),
-        [Value::String(text)] => parse_duration(text)
-            .map(Value::Duration)
-            .ok_or_else(|| EvalError::failed(format!("cannot read {:?} as a duration", shown(text)))),
+        [value @ Value::String(text)] => {
+            let duration = parse_duration(text).map(Value::Duration);
+            duration.ok_or_else(|| wrong(value, "google.protobuf.Duration"))
+        }
         _ => mismatch(),
     }
 }
 
 pub(crate) fn timestamp_overflow() -> EvalError {
     EvalError::failed("timestamp overflow")
-}
-
-pub(crate) fn duration_overflow() -> EvalError {
-    EvalError::failed("duration overflow")
 }
 
 /// A time moved by a duration.
@@ -166,7 +165,7 @@ pub(crate) fn moved(time: Timestamp, by: SignedDuration) -> Result<Timestamp, Ev
 
 /// The time between two times.
 pub(crate) fn between(one: Timestamp, two: Timestamp) -> Result<SignedDuration, EvalError> {
-    bounded(one.duration_since(two)).ok_or_else(duration_overflow)
+    bounded(one.duration_since(two)).ok_or_else(int_overflow)
 }
 
 /// The time zones of the world, from a copy within the program: nothing is read from the machine.
@@ -183,7 +182,7 @@ fn zone(name: &str) -> Option<TimeZone> {
             _ => (1, name),
         };
         let (hours, minutes) = digits.split_once(':')?;
-        let two = |text: &str| text.parse::<i32>().ok().filter(|_| text.len() == 2 && !text.starts_with('+'));
+        let two = |text: &str| text.parse::<i32>().ok().filter(|_| text.len() <= 2 && !text.starts_with('+'));
         let (hours, minutes) = (two(hours)?, two(minutes)?);
         return Some(TimeZone::fixed(Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()?));
     }

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use super::{Outcome, Row, Tools, mismatch};
 use crate::{
     cost::{Cost, Grows},
-    error::EvalError,
+    error::{EvalError, shown},
     value::{Extension, Key, Map, Text, Value},
 };
 
@@ -15,7 +15,7 @@ const ONE: Cost = Cost::One;
 
 pub(super) const ROWS: &[Row] = &[
     ("url(string)->url", url, Cost::Tenth(0), Grows::Unknown),
-    ("isURL(string)->bool", is_url, Cost::Tenth(0), Grows::Unknown),
+    ("isURL(string)->bool", is_url, Cost::Scan(0), Grows::Unknown),
     ("url::getScheme()->string", scheme, ONE, Grows::Unknown),
     ("url::getHost()->string", host, ONE, Grows::Unknown),
     ("url::getHostname()->string", hostname, ONE, Grows::Unknown),
@@ -41,7 +41,11 @@ pub struct Url {
 
 impl Url {
     /// Reads a URL; the error says what is wrong.
-    pub(crate) fn parse(text: &str) -> Result<Url, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Url, String> {
+        Url::read(text).map_err(|why| format!("parse {:?}: {why}", shown(text)))
+    }
+
+    fn read(text: &str) -> Result<Url, &'static str> {
         if text.is_empty() {
             return Err("empty url");
         }
@@ -164,7 +168,7 @@ fn escape_path(path: &str) -> String {
     escaped
 }
 
-fn read(args: &[Value<'_>]) -> Result<Result<Url, &'static str>, EvalError> {
+fn read(args: &[Value<'_>]) -> Result<Result<Url, String>, EvalError> {
     let [Value::String(text)] = args else { return Err(EvalError::no_such_overload()) };
     Ok(Url::parse(text))
 }

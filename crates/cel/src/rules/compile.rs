@@ -8,6 +8,7 @@ use crate::{
     env::Env,
     error::CompileError,
     escape::escape,
+    program::Program,
     schema::{MOST_REQUEST, list_keys},
     types::{Declared, ListKind, Type},
 };
@@ -207,14 +208,14 @@ impl Compiler {
             Ok(program) => program,
             Err(errors) => {
                 let detail = format!("compilation failed: {}", listed(&errors));
-                self.error(Fault::Invalid, rule_path, format!("{source:?}"), detail);
+                self.error(Fault::Invalid, rule_path, rule.to_string(), detail);
                 return None;
             }
         };
         self.patterns = self.patterns.saturating_add(program.patterns());
         if *program.result() != Type::Bool {
             let detail = "cel expression must evaluate to a bool";
-            self.error(Fault::Invalid, rule_path, format!("{source:?}"), detail);
+            self.error(Fault::Invalid, rule_path, rule.to_string(), detail);
             return None;
         }
         let times = around.cardinality.unwrap_or(MOST_REQUEST / (declared.least_json + 1));
@@ -230,7 +231,7 @@ impl Compiler {
             let detail = "may not be set if oldSelf is not used in rule";
             self.error(Fault::Invalid, format!("{path}.optionalOldSelf"), optional.to_string(), detail);
         }
-        let message_expression = self.message_expression(&env, text("messageExpression"), path);
+        let message_expression = self.message_expression(&env, rule, path);
         let message = Some(text("message").trim()).filter(|message| !message.is_empty());
         let old = match (transition, optional) {
             (false, _) => Old::No,
@@ -259,19 +260,9 @@ impl Compiler {
         if source.is_empty() {
             self.error(Fault::Required, at("rule"), String::new(), "rule is not specified");
         } else if !text("message").is_empty() && message.is_empty() {
-            self.error(
-                Fault::Invalid,
-                at("message"),
-                shown("message"),
-                "message must be non-empty if specified",
-            );
+            self.error(Fault::Invalid, at("message"), shown("message"), "must be non-empty if specified");
         } else if breaks(message) {
-            self.error(
-                Fault::Invalid,
-                at("message"),
-                shown("message"),
-                "message must not contain line breaks",
-            );
+            self.error(Fault::Invalid, at("message"), shown("message"), "must not contain line breaks");
         } else if breaks(source) && message.is_empty() {
             let detail = "message must be specified if rule contains line breaks";
             self.error(Fault::Required, at("message"), String::new(), detail);
@@ -291,9 +282,9 @@ impl Compiler {
         let normal = path::normalize(field.trim(), schema);
         let wrong = match &normal {
             _ if field.is_empty() => None,
-            _ if field.trim().is_empty() => Some("fieldPath must be non-empty if specified"),
-            _ if breaks(field) => Some("fieldPath must not contain line breaks"),
-            None => Some("fieldPath must be a valid path"),
+            _ if field.trim().is_empty() => Some("must be non-empty if specified"),
+            _ if breaks(field) => Some("must not contain line breaks"),
+            None => Some("must be a valid path"),
             Some(_) => None,
         };
         if let Some(detail) = wrong {
@@ -302,17 +293,13 @@ impl Compiler {
         if self.errors.len() > before { None } else { Some((fault?, normal.unwrap_or_default())) }
     }
 
-    fn message_expression(
-        &mut self,
-        env: &Env,
-        source: &str,
-        path: &str,
-    ) -> Option<(Box<str>, crate::Program)> {
+    fn message_expression(&mut self, env: &Env, rule: &Value, path: &str) -> Option<(Box<str>, Program)> {
+        let source = rule.get("messageExpression").and_then(Value::as_str).unwrap_or_default();
         if source.trim().is_empty() {
             return None;
         }
         let path = format!("{path}.messageExpression");
-        let shown = format!("{source:?}");
+        let shown = rule.to_string();
         let program = match env.compile(source) {
             Ok(program) => program,
             Err(errors) => {

@@ -10,7 +10,7 @@ mod path;
 use serde_json::Value;
 use windlass_machinery::field::{Errors, Fault, FieldError};
 
-use self::correlate::{Correlation, OldItems};
+use self::correlate::Correlation;
 use crate::{
     budget::Budget,
     error::{EvalError, Limit},
@@ -34,7 +34,7 @@ pub struct Rules {
 /// What is checked at one place of a schema, and below.
 #[derive(Debug, Default)]
 struct Place {
-    /// The type in the schema, which messages show instead of the value.
+    /// The type in the schema, which the messages of rules that came to no value show.
     kind: Box<str>,
     rules: Vec<Rule>,
     properties: Vec<(Box<str>, Place)>,
@@ -77,6 +77,10 @@ impl Rule {
     fn name(&self) -> &str {
         self.message.as_deref().unwrap_or(&self.text)
     }
+
+    fn message_reads_old(&self) -> bool {
+        self.message_expression.as_ref().is_some_and(|(_, program)| program.reads("oldSelf"))
+    }
 }
 
 /// Nothing more is to be run.
@@ -94,10 +98,9 @@ impl Rules {
     /// Holds an object against the rules. With the object as it was before, rules about the change are run
     /// too, and a part that has not changed may go on breaking a rule.
     pub fn check(&self, new: &Value, old: Option<&Value>, budget: &mut Budget, errors: &mut Errors) {
-        let correlation = Correlation::root(new, old);
         let mut run = Run { budget, errors };
         // The fault that stopped the run has been recorded.
-        let _ = run.place(&self.root, new, old, &correlation, true);
+        let _ = run.place(&self.root, &Correlation::root(new, old));
     }
 }
 
@@ -107,52 +110,34 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn place(
-        &mut self,
-        place: &Place,
-        new: &Value,
-        old: Option<&Value>,
-        correlation: &Correlation<'_, '_>,
-        root: bool,
-    ) -> Result<(), Stop> {
+    fn place(&mut self, place: &Place, part: &Correlation<'_, '_>) -> Result<(), Stop> {
         // A value that is null is for the place around it to judge.
-        if new.is_null() {
+        if part.new.is_null() {
             return Ok(());
         }
-        let old = old.filter(|old| !old.is_null());
         if !place.rules.is_empty() {
-            let variables = Variables::new().json("self", new);
+            let variables = Variables::new().json("self", part.new);
             for rule in &place.rules {
-                self.rule(place, rule, &variables, new, old, correlation)?;
+                self.rule(place, rule, &variables, part)?;
             }
         }
-        match new {
+        match part.new {
             Value::Object(map) => {
                 for (name, child) in &place.properties {
                     let Some(value) = map.get(&**name) else { continue };
-                    let below = match &**name {
-                        // The version of both is the same by now, so its change cannot be seen.
-                        "apiVersion" | "kind" if root => Correlation::none(value),
-                        _ => correlation.key(name, value),
-                    };
-                    let old = old.and_then(|old| old.get(&**name));
-                    self.below(|errors, check| errors.at(name, check), child, value, old, &below)?;
+                    let below = part.key(name, value);
+                    self.below(|errors, check| errors.at(name, check), child, &below)?;
                 }
-                for (key, value) in place.values.as_ref().map(|_| map).into_iter().flatten() {
-                    let Some(child) = &place.values else { break };
-                    let below = correlation.key(key, value);
-                    let old = old.and_then(|old| old.get(key));
-                    self.below(|errors, check| errors.at_key("", key, check), child, value, old, &below)?;
+                let Some(child) = place.values.as_deref() else { return Ok(()) };
+                for (key, value) in map {
+                    let below = part.key(key, value);
+                    self.below(|errors, check| errors.at_key("", key, check), child, &below)?;
                 }
             }
-            Value::Array(items) => {
+            Value::Array(_) => {
                 let Some((child, kind)) = place.items.as_deref() else { return Ok(()) };
-                let old_items = OldItems::new(old, kind);
-                let correlated = correlation.items(kind);
-                for (index, item) in items.iter().enumerate() {
-                    let below = correlation.item(item, correlated.get(item));
-                    let old = old_items.get(item);
-                    self.below(|errors, check| errors.at_index("", index, check), child, item, old, &below)?;
+                for (index, below) in part.items(kind).iter().enumerate() {
+                    self.below(|errors, check| errors.at_index("", index, check), child, below)?;
                 }
             }
             _ => {}
@@ -165,14 +150,10 @@ impl Run<'_> {
         &mut self,
         at: impl FnOnce(&mut Errors, &mut dyn FnMut(&mut Errors) -> Result<(), Stop>) -> Result<(), Stop>,
         child: &Place,
-        value: &Value,
-        old: Option<&Value>,
-        correlation: &Correlation<'_, '_>,
+        part: &Correlation<'_, '_>,
     ) -> Result<(), Stop> {
         let budget = &mut *self.budget;
-        at(self.errors, &mut |errors: &mut Errors| {
-            Run { budget, errors }.place(child, value, old, correlation, false)
-        })
+        at(self.errors, &mut |errors: &mut Errors| Run { budget, errors }.place(child, part))
     }
 
     fn rule<'a>(
@@ -180,44 +161,50 @@ impl Run<'_> {
         place: &Place,
         rule: &'a Rule,
         plain: &Variables<'a>,
-        new: &'a Value,
-        old: Option<&'a Value>,
-        correlation: &Correlation<'_, '_>,
+        part: &Correlation<'_, 'a>,
     ) -> Result<(), Stop> {
-        let with_old = match (rule.old, old) {
-            (Old::No, _) => None,
-            (Old::Needed, Some(old)) => Some(Variables::new().json("self", new).json("oldSelf", old)),
+        let both = || Variables::new().json("self", part.new);
+        let with_old = match (rule.old, part.old) {
+            (Old::No, None) => None,
+            (Old::No, Some(old)) => rule.message_reads_old().then(|| both().json("oldSelf", old)),
+            (Old::Needed, Some(old)) => Some(both().json("oldSelf", old)),
             (Old::Needed, None) => return Ok(()),
-            (Old::Optional, old) => Some(Variables::new().json("self", new).optional_json("oldSelf", old)),
+            (Old::Optional, old) => Some(both().optional_json("oldSelf", old)),
         };
         let variables = with_old.as_ref().unwrap_or(plain);
+        // What Kubernetes calls the whole object.
+        let root = if part.is_root() { "<nil>" } else { "" };
         match rule.program.eval(variables, self.budget) {
             Ok(value) if value.as_bool() == Some(true) => return Ok(()),
             Ok(_) => {}
-            Err(error) => return self.failed(place, rule, &error),
+            Err(error) => return self.failed(place, root, rule, &error),
         }
         let message = match &rule.message_expression {
-            Some((text, program)) => self.message(place, text, program, variables)?,
+            Some((text, program)) => self.message(place, root, text, program, variables)?,
             None => None,
         };
         // What was wrong before and has not been touched is let pass, but not by a rule about the change.
-        if rule.old == Old::No && correlation.unchanged() {
+        if rule.old == Old::No && part.unchanged() {
             return Ok(());
         }
         let message = message.unwrap_or_else(|| match &rule.message {
             Some(message) => message.to_string(),
             None => format!("failed rule: {}", rule.text),
         });
-        let shown = match rule.fault {
-            Fault::Required | Fault::Forbidden => String::new(),
-            _ => format!("{:?}", place.kind),
+        // What is large is not shown.
+        let shown = match (rule.fault, part.new) {
+            (Fault::Required | Fault::Forbidden, _) | (_, Value::Object(_) | Value::Array(_)) => {
+                String::new()
+            }
+            (_, scalar) => scalar.to_string(),
         };
-        self.errors.push(rule.fault, &rule.field, shown, message);
+        let field = if rule.field.is_empty() { root } else { &rule.field };
+        self.errors.push(rule.fault, field, shown, message);
         Ok(())
     }
 
     /// Records that a rule came to no value.
-    fn failed(&mut self, place: &Place, rule: &Rule, error: &EvalError) -> Result<(), Stop> {
+    fn failed(&mut self, place: &Place, root: &str, rule: &Rule, error: &EvalError) -> Result<(), Stop> {
         let name = rule.name();
         let (detail, outcome) = match error {
             EvalError::Budget(Limit::Object) => (error.to_string(), Err(Stop)),
@@ -231,7 +218,7 @@ impl Run<'_> {
             }
             _ => (format!("{error} evaluating rule: {name}"), Ok(())),
         };
-        self.errors.push(Fault::Invalid, "", format!("{:?}", place.kind), detail);
+        self.errors.push(Fault::Invalid, root, format!("{:?}", place.kind), detail);
         outcome
     }
 
@@ -239,6 +226,7 @@ impl Run<'_> {
     fn message<'a>(
         &mut self,
         place: &Place,
+        root: &str,
         text: &str,
         program: &'a Program,
         variables: &Variables<'a>,
@@ -260,7 +248,7 @@ impl Run<'_> {
             }
             Err(_) => return Ok(None),
         };
-        self.errors.push(Fault::Invalid, "", format!("{:?}", place.kind), detail);
+        self.errors.push(Fault::Invalid, root, format!("{:?}", place.kind), detail);
         Err(Stop)
     }
 }

@@ -1,6 +1,6 @@
 //! Equality and order.
 //!
-//! Equality goes deep, so it pays as it goes: ten values for one unit, beyond what the operator itself costs.
+//! Equality goes deep, so it pays as it goes: two values for one unit, beyond what the operator itself costs.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -27,7 +27,7 @@ pub(crate) fn equal(one: &Value<'_>, two: &Value<'_>, budget: &mut Budget) -> Re
     }
     let mut comparison = Comparison { budget, work: 0, depth: 0 };
     let outcome = comparison.equal(one, two)?;
-    comparison.pay(10)?;
+    comparison.pay(2)?;
     Ok(outcome)
 }
 
@@ -42,8 +42,8 @@ impl Comparison<'_> {
     /// Pays for what was gone through, in portions.
     fn pay(&mut self, portion: u64) -> Result<(), EvalError> {
         if self.work >= portion {
-            self.budget.charge(self.work / 10)?;
-            self.work %= 10;
+            self.budget.charge(self.work / 2)?;
+            self.work %= 2;
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ pub(super) fn entry<'a>(
 ) -> Result<Option<Value<'a>>, EvalError> {
     match ty {
         Type::Struct(structure) => {
-            let Some(field) = structure.fields.get(name) else { return Ok(None) };
+            let Some(field) = structure.field(name) else { return Ok(None) };
             match map.get(&*field.json) {
                 Some(Json::Null) | None => Ok(None),
                 Some(value) => from_json(value, &field.declared).map(Some),

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use windlass_cel::{Authorizer, Budget, Check, Decision, Env, ExtensionType, Type, Variables};
+use windlass_cel::{Authorizer, Budget, Check, Decision, Env, ExtensionType, ResourceCheck, Type, Variables};
 
 use crate::support::{compiled, show};
 
@@ -74,6 +74,25 @@ fn checks_are_built_up_and_asked() {
             "ns:sa fail /x",
         ]
     );
+}
+
+#[test]
+fn the_resource_of_the_request_is_a_variable_of_its_own() {
+    let env = Env::new()
+        .variable("authorizer", Type::Extension(ExtensionType::Authorizer))
+        .variable("authorizer.requestResource", Type::Extension(ExtensionType::ResourceCheck));
+    let scribe = Scribe::default();
+    let check =
+        ResourceCheck { resource: "pods".to_owned(), namespace: "n".to_owned(), ..ResourceCheck::default() };
+    let program = compiled(&env, "authorizer.requestResource.name('p').check('get').allowed()");
+    let variables = Variables::new().authorizer("authorizer", &scribe).resource_check(
+        "authorizer.requestResource",
+        &scribe,
+        check,
+    );
+    let value = program.eval(&variables, &mut Budget::default()).expect("a value");
+    assert_eq!(value.as_bool(), Some(true));
+    assert_eq!(*scribe.0.lock().expect("no panic holds it"), ["get /pods/ n/p None None"]);
 }
 
 #[test]

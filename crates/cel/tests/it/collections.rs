@@ -68,7 +68,7 @@ fn lists_are_rearranged() {
         ("['bb', 'a', 'ccc'].sortBy(x, size(x))", "[\"a\", \"bb\", \"ccc\"]"),
         ("lists.range(4)", "[0, 1, 2, 3]"),
         ("lists.range(0)", "[]"),
-        ("lists.range(-1)", "!index out of range: -1"),
+        ("lists.range(-1)", "!lists.range: size must be non-negative, got -1"),
         ("[1, 2].first()", "some(1)"),
         ("[1, 2].last()", "some(2)"),
         ("[].first()", "none"),

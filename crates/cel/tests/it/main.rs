@@ -5,6 +5,7 @@ mod authorizer;
 mod collections;
 mod cost;
 mod errors;
+mod estimates;
 mod hostile;
 mod language;
 mod mutation;

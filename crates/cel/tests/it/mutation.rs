@@ -27,6 +27,8 @@ fn objects_are_made_field_by_field() {
             json!({"spec": {"list": [{"name": "a"}], "none": null}}),
         ),
         ("Object{}", json!({})),
+        ("Object{x__dash__y: 1, __namespace__: 'n'}", json!({"x-y": 1, "namespace": "n"})),
+        ("[Object{x__dash__y: 1}.x__dash__y]", json!([1])),
         (
             "[JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b~c'), value: 'x'}]",
             json!([{"op": "add", "path": "/metadata/labels/a~1b~0c", "value": "x"}]),
@@ -63,7 +65,7 @@ fn objects_have_types_by_name() {
             ("JSONPatch{op: 1}", "1:15: expected type 'string' but found 'int'"),
             ("JSONPatch{nope: 1}", "1:11: undefined field 'nope'"),
             ("Objekt{}", "1:7: undeclared reference to 'Objekt'"),
-            ("Object{a: 1, a: 2}", "1:14: field 'a' is set twice"),
+            ("Object{a: 1, a: 2}", "1:7: field 'a' is set twice"),
             ("Object{a}", "1:9: Syntax error"),
         ],
     );

@@ -4,6 +4,16 @@ use serde_json::{Value, json};
 use windlass_cel::{Budget, rules::Rules};
 use windlass_machinery::field::Errors;
 
+#[test]
+fn what_is_compiled_can_be_shared_among_threads() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Rules>();
+    shared::<windlass_cel::Program>();
+    shared::<windlass_cel::Env>();
+    sent::<windlass_cel::Variables<'_>>();
+}
+
 /// A schema of a resource with a `spec` of these properties and rules.
 fn spec(properties: Value, rules: Value) -> Value {
     json!({
@@ -51,10 +61,7 @@ fn a_rule_that_fails_says_so_at_its_place() {
     assert!(check(&rules, &fine, None).is_empty());
     assert_eq!(
         check(&rules, &json!({"spec": {"replicas": 300, "max": 200}}), None),
-        [
-            "spec: Invalid value: \"object\": failed rule: self.replicas <= self.max",
-            "spec: Invalid value: \"object\": too many",
-        ]
+        ["spec: Invalid value: failed rule: self.replicas <= self.max", "spec: Invalid value: too many",]
     );
     // Nothing to check where nothing is.
     assert!(check(&rules, &json!({}), None).is_empty());
@@ -93,10 +100,10 @@ fn rules_stand_at_every_depth() {
     assert_eq!(
         said,
         [
-            ": Invalid value: \"object\": failed rule: self.metadata.name.startsWith('a')",
-            "a.b: Invalid value: \"string\": failed rule: self == 'x'",
-            "list[1]: Invalid value: \"string\": failed rule: self != 'bad'",
-            "map[k].n: Invalid value: \"integer\": failed rule: self > 0",
+            "<nil>: Invalid value: failed rule: self.metadata.name.startsWith('a')",
+            "a.b: Invalid value: \"y\": failed rule: self == 'x'",
+            "list[1]: Invalid value: \"bad\": failed rule: self != 'bad'",
+            "map[k].n: Invalid value: 0: failed rule: self > 0",
         ]
     );
 }
@@ -124,10 +131,10 @@ fn reasons_fields_and_messages_are_as_the_rule_says() {
         [
             "spec.a: Required value: needed",
             "spec.n: Forbidden: failed rule: self.n < 1",
-            "spec.labels[x.y]: Duplicate value: \"object\": failed rule: self.n < 2",
-            "spec: Invalid value: \"object\": n is 5",
-            "spec: Invalid value: \"object\": fallback",
-            "spec: Invalid value: \"object\": failed rule: self.n < 4",
+            "spec.labels[x.y]: Duplicate value: failed rule: self.n < 2",
+            "spec: Invalid value: n is 5",
+            "spec: Invalid value: fallback",
+            "spec: Invalid value: failed rule: self.n < 4",
         ]
     );
 }
@@ -144,18 +151,38 @@ fn rules_about_a_change_run_only_when_there_was_something() {
     let rules = compile(&schema);
     let object = |a: &str| json!({"spec": {"a": a}});
     assert!(check(&rules, &object("first"), None).is_empty());
-    assert_eq!(check(&rules, &object("x"), None), ["spec: Invalid value: \"object\": created wrong"]);
+    assert_eq!(check(&rules, &object("x"), None), ["spec: Invalid value: created wrong"]);
     assert!(check(&rules, &object("x"), Some(&object("x"))).is_empty());
-    assert_eq!(
-        check(&rules, &object("y"), Some(&object("x"))),
-        ["spec.a: Invalid value: \"string\": immutable"]
-    );
+    assert_eq!(check(&rules, &object("y"), Some(&object("x"))), ["spec.a: Invalid value: \"y\": immutable"]);
     // Set for the first time, there is nothing to compare with.
     assert!(check(&rules, &object("y"), Some(&json!({"spec": {}}))).is_empty());
     assert_eq!(
         check(&rules, &json!({"spec": {}}), Some(&object("x"))),
-        ["spec: Invalid value: \"object\": cannot be unset"]
+        ["spec: Invalid value: cannot be unset"]
     );
+}
+
+#[test]
+fn a_message_may_tell_what_was_there_before() {
+    let schema = spec(
+        json!({"n": {"type": "integer"}}),
+        json!([{"rule": "self.n < 5", "messageExpression": "'was %d'.format([oldSelf.n])", "message": "too large"}]),
+    );
+    let rules = compile(&schema);
+    let object = |n: i64| json!({"spec": {"n": n}});
+    assert_eq!(check(&rules, &object(9), Some(&object(8))), ["spec: Invalid value: was 8"]);
+    assert_eq!(check(&rules, &object(9), None), ["spec: Invalid value: too large"]);
+}
+
+#[test]
+fn the_version_of_an_object_is_never_unchanged() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"kind": {"type": "string", "x-kubernetes-validations": [{"rule": "self == 'A'"}]}},
+    });
+    let rules = compile(&schema);
+    let object = json!({"kind": "B"});
+    assert_eq!(check(&rules, &object, Some(&object)).len(), 1);
 }
 
 #[test]
@@ -185,7 +212,7 @@ fn elements_of_keyed_lists_are_found_again_by_their_keys() {
     let new = json!({"ports": [port("c", "TCP", 1), port("a", "UDP", 5), port("a", "TCP", 9)]});
     assert_eq!(
         check(&rules, &new, Some(&old)),
-        ["ports[1].port: Invalid value: \"integer\": failed rule: self >= oldSelf"]
+        ["ports[1].port: Invalid value: 5: failed rule: self >= oldSelf"]
     );
 }
 
@@ -301,11 +328,11 @@ fn rules_that_are_wrong_are_refused_with_their_path() {
         (json!({}), "rule: Required value: rule is not specified"),
         (
             json!({"rule": "true", "message": "  "}),
-            "message: Invalid value: \"  \": message must be non-empty if specified",
+            "message: Invalid value: \"  \": must be non-empty if specified",
         ),
         (
             json!({"rule": "true", "message": "a\nb"}),
-            "message: Invalid value: \"a\\nb\": message must not contain line breaks",
+            "message: Invalid value: \"a\\nb\": must not contain line breaks",
         ),
         (
             json!({"rule": "true &&\n true"}),
@@ -322,28 +349,28 @@ fn rules_that_are_wrong_are_refused_with_their_path() {
         ),
         (
             json!({"rule": "true", "fieldPath": ".nope"}),
-            "fieldPath: Invalid value: \".nope\": fieldPath must be a valid path",
+            "fieldPath: Invalid value: \".nope\": must be a valid path",
         ),
         (
             json!({"rule": "true", "fieldPath": " "}),
-            "fieldPath: Invalid value: \" \": fieldPath must be non-empty if specified",
+            "fieldPath: Invalid value: \" \": must be non-empty if specified",
         ),
         (
             json!({"rule": "self.n"}),
-            "rule: Invalid value: \"self.n\": cel expression must evaluate to a bool",
+            "rule: Invalid value: {\"rule\":\"self.n\"}: cel expression must evaluate to a bool",
         ),
         (
             json!({"rule": "self.nope == 1"}),
-            "rule: Invalid value: \"self.nope == 1\": compilation failed: ERROR: <input>:1:5: undefined field 'nope'\n \
+            "rule: Invalid value: {\"rule\":\"self.nope == 1\"}: compilation failed: ERROR: <input>:1:5: undefined field 'nope'\n \
              | self.nope == 1\n | ....^",
         ),
         (
             json!({"rule": "self.n > 0", "messageExpression": "self.n"}),
-            "messageExpression: Invalid value: \"self.n\": messageExpression must evaluate to a string",
+            "messageExpression: Invalid value: {\"messageExpression\":\"self.n\",\"rule\":\"self.n > 0\"}: messageExpression must evaluate to a string",
         ),
         (
             json!({"rule": "self.n > 0", "messageExpression": "self.q"}),
-            "messageExpression: Invalid value: \"self.q\": messageExpression compilation failed: ERROR",
+            "messageExpression: Invalid value: {\"messageExpression\":\"self.q\",\"rule\":\"self.n > 0\"}: messageExpression compilation failed: ERROR",
         ),
         (
             json!({"rule": "self.n > 0", "optionalOldSelf": true}),
@@ -351,7 +378,7 @@ fn rules_that_are_wrong_are_refused_with_their_path() {
         ),
         (
             json!({"rule": "oldSelf.n > 0", "optionalOldSelf": true}),
-            "rule: Invalid value: \"oldSelf.n > 0\": compilation failed",
+            "rule: Invalid value: {\"optionalOldSelf\":true,\"rule\":\"oldSelf.n > 0\"}: compilation failed",
         ),
     ] {
         let said = refusals(&spec(properties.clone(), json!([rule])));

@@ -14,7 +14,7 @@ fn times_are_read_written_and_computed() {
         ("int(timestamp('2023-11-14T22:13:20Z'))", "1700000000"),
         ("int(timestamp('1969-12-31T23:59:59.5Z'))", "-1"),
         ("string(timestamp(0))", "\"1970-01-01T00:00:00Z\""),
-        ("timestamp(d.text)", "!cannot read \"hello\" as a timestamp"),
+        ("timestamp(d.text)", "!type conversion error from 'string' to 'google.protobuf.Timestamp'"),
         ("timestamp(9223372036854775807 - d.int)", "!timestamp overflow"),
         ("timestamp('0001-01-01T00:00:00Z')", "0001-01-01T00:00:00Z"),
         ("timestamp('0001-01-01T00:00:00Z') - duration('1s')", "!timestamp overflow"),
@@ -22,7 +22,7 @@ fn times_are_read_written_and_computed() {
         ("duration('1h') + timestamp(0)", "1970-01-01T01:00:00Z"),
         ("timestamp(3600) - duration('1h')", "1970-01-01T00:00:00Z"),
         ("timestamp(3600) - timestamp(0)", "3600s"),
-        ("timestamp('0001-01-01T00:00:00Z') - timestamp('9000-01-01T00:00:00Z')", "!duration overflow"),
+        ("timestamp('0001-01-01T00:00:00Z') - timestamp('9000-01-01T00:00:00Z')", "!integer overflow"),
         ("timestamp(1) > timestamp(0)", "true"),
         ("timestamp(1) == timestamp('1970-01-01T00:00:01Z')", "true"),
         ("s.since < timestamp('2025-01-01T00:00:00Z')", "true"),
@@ -59,7 +59,8 @@ fn the_parts_of_a_time_depend_on_the_zone() {
         ("getSeconds('Asia/Tokyo')", "45"),
         ("getMilliseconds('Asia/Tokyo')", "678"),
         ("getHours('Mars/Olympus')", "!unknown time zone Mars/Olympus"),
-        ("getHours('1:00')", "!unknown time zone 1:00"),
+        ("getHours('1:00')", "0"),
+        ("getHours('001:00')", "!unknown time zone 001:00"),
     ];
     let sources: Vec<String> = rows.iter().map(|(call, _)| format!("{time}.{call}")).collect();
     let rows: Vec<(&str, &str)> =
@@ -87,9 +88,9 @@ fn durations_are_read_written_and_computed() {
         ("duration('90m').getMinutes()", "90"),
         ("duration('90m').getSeconds()", "5400"),
         ("duration('1.5s').getMilliseconds()", "1500"),
-        ("duration(d.text)", "!cannot read \"hello\" as a duration"),
+        ("duration(d.text)", "!type conversion error from 'string' to 'google.protobuf.Duration'"),
         ("duration(string(d.int) + 'h') == duration('3h')", "true"),
-        ("duration('2562047h') + duration('2562047h')", "!duration overflow"),
+        ("duration('2562047h') + duration('2562047h')", "!integer overflow"),
         ("s.ttl == duration('90m')", "true"),
         ("[duration('1s'), duration('2s')].sum()", "3s"),
     ]);
