@@ -107,6 +107,8 @@ pub(crate) enum ApiPart {
     Reads,
     Updates,
     Watch,
+    Custom,
+    Definitions,
     Start,
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Scale {
     pub(crate) watchers: usize,
     /// Changes that each of them sees.
     pub(crate) changes: usize,
+    /// Custom kinds.
+    pub(crate) definitions: usize,
 }
 
 impl Scale {
@@ -35,6 +37,7 @@ impl Scale {
             clients: &[1, 16, 64, 256],
             watchers: 1_000,
             changes: 200,
+            definitions: 1_000,
         }
     }
 
@@ -54,6 +57,7 @@ impl Scale {
             clients: &[1, 64],
             watchers: 20,
             changes: 10,
+            definitions: 20,
         }
     }
 }

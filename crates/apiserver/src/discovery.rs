@@ -1,15 +1,19 @@
-//! Discovery: which groups, versions and resources are served, in both forms, made once from the rows.
+//! Discovery: which groups, versions and resources are served, in both forms.
+//!
+//! What is said about a group is made from its rows when somebody asks, and kept until the group changes; what is said
+//! about all of them is put together from that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{
     http::{Body, wants_aggregated_discovery},
-    resources::{Action, Catalog, Resource, Version},
+    resources::{Action, Catalog, Group, Resource, Version},
     verbs::json as answer_json,
 };
 
@@ -53,11 +57,12 @@ struct Aggregated {
 }
 
 impl Aggregated {
-    fn of(items: Vec<Value>) -> Self {
-        let document = json!({
-            "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
-        });
-        let body = Bytes::from(document.to_string());
+    fn of(groups: &[Arc<Described>]) -> Self {
+        let items: Vec<&str> = groups.iter().map(|group| group.aggregated.as_str()).collect();
+        let body = Bytes::from(format!(
+            "{{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{{}},\"items\":[{}]}}",
+            items.join(",")
+        ));
         let etag = format!("\"{:032X}\"", xxh3_128(&body));
         Aggregated { body, etag }
     }
@@ -82,13 +87,34 @@ impl Aggregated {
     }
 }
 
-/// Everything discovery answers.
-pub(crate) struct Discovery {
+/// What discovery answers, made when it is first asked for and kept for as long as the rows it was made of are served.
+#[derive(Default)]
+pub(crate) struct Discovery(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    by_group: HashMap<String, (Arc<Group>, Arc<Described>)>,
+    all: Option<(Arc<Catalog>, Arc<Everything>)>,
+}
+
+/// What is said about one group.
+struct Described {
+    /// Its entry in the list of groups.
+    listed: String,
+    /// Its entry in the aggregated form.
+    aggregated: String,
+    /// `/apis/GROUP`.
+    alone: Bytes,
+    /// `/apis/GROUP/VERSION`.
+    by_version: Vec<(String, Bytes)>,
+    paths: Vec<String>,
+}
+
+/// What is said about all groups.
+struct Everything {
     aggregated_core: Aggregated,
     aggregated_groups: Aggregated,
     groups: Bytes,
-    by_group: HashMap<String, Bytes>,
-    by_version: HashMap<(String, String), Bytes>,
     paths: Bytes,
 }
 
@@ -115,115 +141,137 @@ const FIRST: &[&str] = &[
     "flowcontrol.apiserver.k8s.io",
 ];
 
-impl Discovery {
-    /// Describes these rows.
-    pub(crate) fn new(catalog: &Catalog) -> Self {
-        let mut groups: BTreeMap<(usize, &str), Vec<&Resource>> = BTreeMap::new();
-        for row in catalog.all() {
-            let place = FIRST.iter().position(|group| *group == row.group).unwrap_or(FIRST.len());
-            groups.entry((place, &row.group)).or_default().push(row);
+/// Paths that are there whatever is served.
+const PATHS: &[&str] =
+    &["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+
+impl Kept {
+    fn group(&mut self, name: &str, group: &Arc<Group>) -> Arc<Described> {
+        if let Some((_, described)) = self.by_group.get(name).filter(|(own, _)| Arc::ptr_eq(own, group)) {
+            return Arc::clone(described);
         }
-        let mut discovery = Discovery {
-            aggregated_core: Aggregated::of(vec![]),
-            aggregated_groups: Aggregated::of(vec![]),
-            groups: Bytes::new(),
-            by_group: HashMap::new(),
-            by_version: HashMap::new(),
-            paths: Bytes::new(),
-        };
-        let (mut listed, mut aggregated) = (vec![], vec![]);
-        let mut paths: Vec<String> = [
-            "/api",
-            "/apis",
-            "/healthz",
-            "/livez",
-            "/metrics",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/readyz",
-            "/version",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        for ((_, group), rows) in &groups {
-            let versions = versions_of(rows);
-            for version in &versions {
-                let list = resource_list(group, version, rows);
-                discovery.by_version.insert(((*group).to_owned(), version.clone()), list.to_string().into());
-                paths.push(match group.is_empty() {
-                    true => format!("/api/{version}"),
-                    false => format!("/apis/{group}/{version}"),
-                });
+        let described = Arc::new(Described::of(name, group));
+        self.by_group.insert(name.to_owned(), (Arc::clone(group), Arc::clone(&described)));
+        described
+    }
+
+    fn all(&mut self, catalog: &Arc<Catalog>) -> Arc<Everything> {
+        if let Some((_, all)) = self.all.as_ref().filter(|(own, _)| Arc::ptr_eq(own, catalog)) {
+            return Arc::clone(all);
+        }
+        self.by_group.retain(|name, _| catalog.group(name).is_some());
+        let mut groups: Vec<(usize, &str, &Arc<Group>)> = catalog
+            .groups()
+            .map(|(name, group)| {
+                let place = FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+                (place, name, group)
+            })
+            .collect();
+        groups.sort_by_key(|(place, name, _)| (*place, *name));
+        let (mut core, mut listed, mut aggregated) = (vec![], vec![], vec![]);
+        let mut paths: Vec<String> = PATHS.iter().map(ToString::to_string).collect();
+        for (_, name, group) in groups {
+            let described = self.group(name, group);
+            paths.extend(described.paths.iter().cloned());
+            match name.is_empty() {
+                true => core.push(described),
+                false => {
+                    listed.push(described.listed.clone());
+                    aggregated.push(described);
+                }
             }
-            let item = aggregated_group(group, &versions, rows);
-            if group.is_empty() {
-                discovery.aggregated_core = Aggregated::of(vec![item]);
-                continue;
-            }
-            aggregated.push(item);
-            let described = group_of(group, &versions);
-            let mut alone = described.clone();
-            alone["kind"] = "APIGroup".into();
-            alone["apiVersion"] = "v1".into();
-            discovery.by_group.insert((*group).to_owned(), alone.to_string().into());
-            paths.push(format!("/apis/{group}"));
-            listed.push(described);
         }
         paths.sort();
-        discovery.aggregated_groups = Aggregated::of(aggregated);
-        discovery.groups =
-            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}).to_string().into();
-        discovery.paths = json!({"paths": paths}).to_string().into();
-        discovery
+        let listed = listed.join(",");
+        let all = Arc::new(Everything {
+            aggregated_core: Aggregated::of(&core),
+            aggregated_groups: Aggregated::of(&aggregated),
+            groups: format!("{{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[{listed}]}}")
+                .into(),
+            paths: json!({"paths": paths}).to_string().into(),
+        });
+        self.all = Some((Arc::clone(catalog), Arc::clone(&all)));
+        all
+    }
+}
+
+impl Described {
+    fn of(name: &str, group: &Group) -> Self {
+        let versions = group.versions();
+        let root = |version: &str| match name.is_empty() {
+            true => format!("/api/{version}"),
+            false => format!("/apis/{name}/{version}"),
+        };
+        let mut paths: Vec<String> = versions.iter().map(|(version, _)| root(version)).collect();
+        if !name.is_empty() {
+            paths.push(format!("/apis/{name}"));
+        }
+        let listed = group_of(name, &versions);
+        let mut alone = listed.clone();
+        alone["kind"] = "APIGroup".into();
+        alone["apiVersion"] = "v1".into();
+        let by_version = versions.iter().map(|(version, rows)| {
+            ((*version).to_owned(), resource_list(name, version, rows).to_string().into())
+        });
+        Described {
+            listed: listed.to_string(),
+            aggregated: aggregated_group(name, &versions).to_string(),
+            alone: alone.to_string().into(),
+            by_version: by_version.collect(),
+            paths,
+        }
+    }
+}
+
+impl Discovery {
+    fn all(&self, catalog: &Arc<Catalog>) -> Arc<Everything> {
+        self.0.lock().all(catalog)
     }
 
     /// `/api`.
-    pub(crate) fn core(&self, headers: &HeaderMap) -> Response<Body> {
+    pub(crate) fn core(&self, catalog: &Arc<Catalog>, headers: &HeaderMap) -> Response<Body> {
         if wants_aggregated_discovery(headers) {
-            return self.aggregated_core.answer(headers);
+            return self.all(catalog).aggregated_core.answer(headers);
         }
         let versions = json!({"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": []});
         answer_json(StatusCode::OK, versions.to_string())
     }
 
     /// `/apis`.
-    pub(crate) fn groups(&self, headers: &HeaderMap) -> Response<Body> {
+    pub(crate) fn groups(&self, catalog: &Arc<Catalog>, headers: &HeaderMap) -> Response<Body> {
+        let all = self.all(catalog);
         match wants_aggregated_discovery(headers) {
-            true => self.aggregated_groups.answer(headers),
-            false => answer_json(StatusCode::OK, self.groups.clone()),
+            true => all.aggregated_groups.answer(headers),
+            false => answer_json(StatusCode::OK, all.groups.clone()),
         }
     }
 
     /// `/apis/GROUP`.
-    pub(crate) fn group(&self, group: &str) -> Option<Response<Body>> {
-        self.by_group.get(group).map(|body| answer_json(StatusCode::OK, body.clone()))
+    pub(crate) fn group(&self, catalog: &Catalog, name: &str) -> Option<Response<Body>> {
+        let group = catalog.group(name).filter(|_| !name.is_empty())?;
+        let described = self.0.lock().group(name, group);
+        Some(answer_json(StatusCode::OK, described.alone.clone()))
     }
 
     /// `/api/v1` and `/apis/GROUP/VERSION`.
-    pub(crate) fn version(&self, group: &str, version: &str) -> Option<Response<Body>> {
-        let body = self.by_version.get(&(group.to_owned(), version.to_owned()))?;
+    pub(crate) fn version(&self, catalog: &Catalog, name: &str, version: &str) -> Option<Response<Body>> {
+        let described = self.0.lock().group(name, catalog.group(name)?);
+        let (_, body) = described.by_version.iter().find(|(own, _)| own == version)?;
         Some(answer_json(StatusCode::OK, body.clone()))
     }
 
     /// `/`.
-    pub(crate) fn paths(&self) -> Bytes {
-        self.paths.clone()
+    pub(crate) fn paths(&self, catalog: &Arc<Catalog>) -> Bytes {
+        self.all(catalog).paths.clone()
     }
 }
 
-/// The versions of a group, the preferred one first.
-fn versions_of(rows: &[&Resource]) -> Vec<String> {
-    let mut versions: Vec<String> = vec![];
-    for version in rows.iter().flat_map(|row| &row.versions) {
-        if !versions.contains(&version.name) {
-            versions.push(version.name.clone());
-        }
-    }
-    versions
-}
+/// A version and its rows.
+type Rows<'a> = (&'a str, Vec<&'a Resource>);
 
-fn group_of(group: &str, versions: &[String]) -> Value {
-    let entry = |version: &String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+fn group_of(group: &str, versions: &[Rows<'_>]) -> Value {
+    let entry =
+        |(version, _): &Rows<'_>| json!({"groupVersion": format!("{group}/{version}"), "version": version});
     json!({
         "name": group,
         "versions": versions.iter().map(entry).collect::<Vec<_>>(),
@@ -343,10 +391,10 @@ fn storage_hash(row: &Resource) -> String {
     STANDARD.encode(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).to_be_bytes())
 }
 
-fn aggregated_group(group: &str, versions: &[String], rows: &[&Resource]) -> Value {
+fn aggregated_group(group: &str, versions: &[Rows<'_>]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
-        .map(|version| {
+        .map(|(version, rows)| {
             let mut resources: Vec<Value> = rows
                 .iter()
                 .filter_map(|row| Some(aggregated_resource(group, row, row.version(version)?)))

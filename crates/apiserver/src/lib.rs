@@ -2,12 +2,13 @@
 //!
 //! Start at [`ApiServer::start`] and [`serve`]; follow a request from `http` (what is asked for) through
 //! `verbs` (how it is answered) to `registry` (objects over the store), where the rows of [`resources`] say
-//! what a kind is and [`admission`] may change or refuse a write.
+//! what a kind is and [`admission`] may change or refuse a write. `crd` adds rows while the server runs.
 
 pub mod admission;
 mod codec;
 mod columns;
 mod config;
+mod crd;
 mod discovery;
 mod health;
 mod http;

@@ -19,12 +19,13 @@ use windlass_store::{ReadError, Store};
 use crate::{
     Config,
     admission::{self, User},
+    crd::{self, Definitions},
     discovery::Discovery,
     health,
     http::{Body, Peer, Query, Route, Target, route},
     metrics::{Labels, Metrics},
     openapi::Documents,
-    registry::Registry,
+    registry::{Registry, Versions},
     resources::{Catalog, builtin},
     startup,
     status::{Outcome, Status},
@@ -53,25 +54,15 @@ pub enum StartError {
 pub struct ApiServer {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
-    /// What is derived from the rows, and replaced with them.
-    pub(crate) described: ArcSwap<Described>,
+    /// The custom kinds among the rows.
+    pub(crate) definitions: Definitions,
+    pub(crate) discovery: Discovery,
+    pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
     reads: AtomicUsize,
     writes: AtomicUsize,
     draining_tx: watch::Sender<bool>,
     requests: AtomicU64,
-}
-
-/// What is derived from the rows.
-pub(crate) struct Described {
-    pub(crate) discovery: Discovery,
-    pub(crate) openapi: Documents,
-}
-
-impl Described {
-    fn of(catalog: &Arc<Catalog>) -> Self {
-        Described { discovery: Discovery::new(catalog), openapi: Documents::new(Arc::clone(catalog)) }
-    }
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -92,8 +83,16 @@ impl ApiServer {
         };
         let plugins = admission::chain(&admission, &webhooks);
         let server = Arc::new(ApiServer {
-            described: ArcSwap::from_pointee(Described::of(&catalog)),
-            registry: Registry { store, catalog: ArcSwap::new(catalog), plugins, lines: Arc::default() },
+            definitions: Definitions::new(&catalog),
+            discovery: Discovery::default(),
+            openapi: Documents::default(),
+            registry: Registry {
+                store,
+                catalog: ArcSwap::new(catalog),
+                plugins,
+                lines: Arc::default(),
+                versions: Arc::new(Versions::new(webhooks)),
+            },
             metrics: Metrics::new(),
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
@@ -101,6 +100,7 @@ impl ApiServer {
             requests: AtomicU64::new(fastrand::u64(..)),
             config,
         });
+        crd::start(&server).await?;
         startup::bootstrap(&server).await?;
         startup::expire_events(&server);
         Ok(server)

@@ -18,7 +18,7 @@ use crate::{ApiServer, StartError, admission::User, registry::Author};
 pub(crate) const ITSELF: &str = "system:apiserver";
 
 /// Who the server itself is, to admission and in managed fields.
-fn itself() -> User {
+pub(crate) fn itself() -> User {
     User { name: ITSELF.to_owned(), groups: vec!["system:masters".to_owned()], uid: String::new() }
 }
 

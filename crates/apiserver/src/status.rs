@@ -20,6 +20,8 @@ pub struct Status {
     pub next: Option<String>,
     /// Advice that came before the failure.
     pub warnings: Vec<String>,
+    /// The resource was defined anew while the request was under way: it is to begin anew.
+    pub(crate) redefined: bool,
 }
 
 impl std::fmt::Display for Status {
@@ -39,6 +41,7 @@ impl Status {
             details: Map::new(),
             next: None,
             warnings: vec![],
+            redefined: false,
         })
     }
 
@@ -153,6 +156,21 @@ impl Status {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
+    /// 405: nothing is created of a kind that is being removed.
+    pub fn terminating(resource: &Resource) -> Box<Self> {
+        let message = "create not allowed while custom resource definition is terminating";
+        Self::new(405, "MethodNotAllowed", message)
+            .with("group", &resource.group)
+            .with("kind", &resource.plural)
+    }
+
+    /// 503: the resource was defined anew while the request was under way. Whoever routes requests tries again.
+    pub(crate) fn redefined() -> Box<Self> {
+        let mut status = Self::unavailable("the resource is being defined anew, try again");
+        status.redefined = true;
+        status
+    }
+
     /// 406: the answer cannot be given in a form the client takes.
     pub fn not_acceptable(accepted: &str) -> Box<Self> {
         let message = format!("only the following media types are accepted: {accepted}");
@@ -218,6 +236,11 @@ impl Status {
         };
         let status = Self::forbidden(resource, name, why);
         Box::new(Status { code, reason, ..*status }).push_cause(json!({"message": why}))
+    }
+
+    /// 500: someone whom we asked failed. Kubernetes gives no reason for that.
+    pub fn failure(message: impl Into<String>) -> Box<Self> {
+        Self::new(500, "", message)
     }
 
     /// 501: the server is not made for this.

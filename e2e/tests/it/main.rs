@@ -9,6 +9,7 @@ mod kubectl_apply;
 mod kubectl_apply_server_side;
 mod kubectl_change;
 mod kubectl_create;
+mod kubectl_custom_resources;
 mod kubectl_delete;
 mod kubectl_describe;
 mod kubectl_discover;

@@ -113,23 +113,25 @@ impl Matching {
     }
 
     /// The place at which this is about the request; `None` when it is not.
-    pub(super) fn find<'a>(&self, subject: &Subject<'a>, request: &Request<'_>) -> Option<Place<'a>> {
+    pub(super) fn find<'a>(&self, subject: &Subject<'a>, request: &Request<'a>) -> Option<Place<'a>> {
         let place = match &self.rules {
             None => subject.place,
-            Some(rules) => self.place(rules, subject)?,
+            Some(rules) => self.place(rules, subject, request.view)?,
         };
-        if !self.excluded.is_empty() && self.place(&self.excluded, subject).is_some() {
+        if !self.excluded.is_empty() && self.place(&self.excluded, subject, request.view).is_some() {
             return None;
         }
         (self.takes_namespace(subject, request) && self.takes_object(request)).then_some(place)
     }
 
-    fn place<'a>(&self, rules: &[Rule], subject: &Subject<'a>) -> Option<Place<'a>> {
+    fn place<'a>(&self, rules: &[Rule], subject: &Subject<'a>, view: &'a View) -> Option<Place<'a>> {
         if rules.iter().any(|rule| rule.takes(subject, subject.place)) {
             return Some(subject.place);
         }
-        let mut others = subject.equivalents().filter(|_| self.equivalent);
-        others.find(|place| rules.iter().any(|rule| rule.takes(subject, *place)))
+        if !self.equivalent {
+            return None;
+        }
+        subject.equivalents(view).find(|place| rules.iter().any(|rule| rule.takes(subject, *place)))
     }
 
     fn takes_namespace(&self, subject: &Subject<'_>, request: &Request<'_>) -> bool {

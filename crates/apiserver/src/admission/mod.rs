@@ -74,12 +74,12 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         Arc::new(ingress::DefaultIngressClass),
         Arc::new(storage::DefaultStorageClass),
         // Those that people bring see what all others have made of the object.
-        Arc::new(policies::MutatingPolicies::new()),
+        Arc::new(policies::MutatingPolicies::new(webhooks)),
         Arc::new(webhooks::MutatingWebhooks::new(webhooks)),
         // Late, so that nothing is allocated for what another plugin still changes.
         Arc::new(services::ServiceAllocation::new(config)),
         Arc::new(policies::TypeChecking),
-        Arc::new(policies::ValidatingPolicies::new()),
+        Arc::new(policies::ValidatingPolicies::new(webhooks)),
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
         // Last: it counts what is left.
         Arc::new(quota::ResourceQuota),

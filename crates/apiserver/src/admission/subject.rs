@@ -4,17 +4,16 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use windlass_machinery::{
-    object::{self, Object, int_at, metadata_mut},
-    schema::check,
-};
+use windlass_machinery::object::{self, Object, int_at, metadata_mut};
 
 use super::{Operation, Request, View};
 use crate::{
     registry::{Propagation, convert, set_path},
     resources::{Resource, Version},
     startup::ITSELF,
+    status::Outcome,
     verbs::scale,
+    webhook::Webhooks,
 };
 
 /// Group, version and plural, as rules name resources.
@@ -113,8 +112,9 @@ impl<'a> Subject<'a> {
     }
 
     /// Other places at which the same objects are served.
-    pub(super) fn equivalents(&self) -> impl Iterator<Item = Place<'a>> + '_ {
-        let own = self.resource.versions.iter().map(|version| Place { version: &version.name, ..self.place });
+    pub(super) fn equivalents(&self, view: &'a View) -> impl Iterator<Item = Place<'a>> + '_ {
+        let own = view.catalog.versions(self.place.group, self.place.plural);
+        let own = own.map(|version| Place { version: &version.name, ..self.place });
         let twins = TWINS.iter().flat_map(|(one, other)| [(one, other), (other, one)]);
         let twins = twins.filter(|(one, _)| (one.group, one.plural) == (self.place.group, self.place.plural));
         own.chain(twins.map(|(_, other)| *other)).filter(|place| *place != self.place)
@@ -166,35 +166,50 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The object and the old one in the version of a place; null where there is none.
-    pub(super) fn form(&self, request: &Request<'a>, place: Place<'_>) -> Form {
+    /// The object and the old one in the version of a place; null where there is none. A custom kind may have to ask a
+    /// webhook for it.
+    pub(super) async fn form(
+        &self,
+        request: &Request<'a>,
+        place: Place<'_>,
+        webhooks: &Webhooks,
+    ) -> Outcome<Form> {
         let object = match request.operation {
             Operation::Delete => Value::Null,
-            _ => self.shown(request, &request.object, place),
+            _ => self.shown(request, &request.object, place, webhooks).await?,
         };
-        Form { object, old: request.old.map_or(Value::Null, |old| self.shown(request, old, place)) }
+        let old = match request.old {
+            Some(old) => self.shown(request, old, place, webhooks).await?,
+            None => Value::Null,
+        };
+        Ok(Form { object, old })
     }
 
-    fn shown(&self, request: &Request<'a>, object: &Object, place: Place<'_>) -> Value {
-        match (&self.own_kind, &self.resource.scale) {
-            (Some(_), Some(row)) if self.sub == "scale" => Value::Object(scale::show(object, row)),
-            (Some(_), _) => Value::Object(object.clone()),
+    async fn shown(
+        &self,
+        request: &Request<'a>,
+        object: &Object,
+        place: Place<'_>,
+        webhooks: &Webhooks,
+    ) -> Outcome<Value> {
+        let shown = match (&self.own_kind, &self.resource.scale) {
+            (Some(_), Some(row)) if self.sub == "scale" => scale::show(object, row),
+            (Some(_), _) => object.clone(),
             (None, _) => {
-                let mut shown = object.clone();
-                let api_version = place.api_version();
-                if object::str_at(&shown, &["apiVersion"]) != Some(&api_version) {
-                    convert(self.row(request.view, place), &mut shown, &api_version);
-                }
-                Value::Object(shown)
+                let row = self.row(request.view, place);
+                converted(row, object.clone(), &place.api_version(), webhooks).await?
             }
-        }
+        };
+        Ok(Value::Object(shown))
     }
 
     /// The row that serves a place.
     fn row(&self, view: &'a View, place: Place<'_>) -> &'a Resource {
-        match (place.group, place.plural) == (self.place.group, self.place.plural) {
+        match place == self.place {
             true => self.resource,
-            false => view.catalog.get(place.group, place.plural).map_or(self.resource, |row| row),
+            false => {
+                view.catalog.at(place.group, place.version, place.plural).map_or(self.resource, |row| row)
+            }
         }
     }
 
@@ -205,17 +220,18 @@ impl<'a> Subject<'a> {
 
     /// Puts a changed object, in the version of a place, back into the request: checked and defaulted. Fails with words
     /// when it is no object of its kind any more.
-    pub(super) fn put_back(
+    pub(super) async fn put_back(
         &self,
         request: &mut Request<'a>,
         place: Place<'_>,
         mut new: Object,
+        webhooks: &Webhooks,
     ) -> Result<(), String> {
         if self.own_kind.is_some() {
             match &self.resource.scale {
                 Some(row) if self.sub == "scale" => {
                     let replicas = int_at(&new, &["spec", "replicas"]).unwrap_or(0);
-                    set_path(&mut request.object, row.replicas, Some(replicas.into()));
+                    set_path(&mut request.object, &row.replicas, Some(replicas.into()));
                 }
                 _ => request.object = new,
             }
@@ -228,7 +244,7 @@ impl<'a> Subject<'a> {
             }
         }
         if let Some(version) = self.schema(request.view, place) {
-            let report = check(version.schema(), &mut new);
+            let report = version.inspect(&mut new);
             if let Some(fault) = report.faults.first() {
                 return Err(format!("the changed object is no {kind}: {fault}"));
             }
@@ -239,18 +255,39 @@ impl<'a> Subject<'a> {
                 return Err(format!("metadata.{field} was changed"));
             }
         }
-        if api_version != self.resource.stored_as {
-            convert(self.row(request.view, place), &mut new, &self.resource.stored_as);
-        }
+        // Custom kinds are turned by the version they are turned into, built-in kinds by the one that knows the other.
+        let row =
+            if self.resource.custom().is_some() { self.resource } else { self.row(request.view, place) };
+        let handled = &self.resource.handled_as;
+        new = converted(row, new, handled, webhooks).await.map_err(|status| status.message)?;
         keep_system_fields(&mut new, &request.object);
-        if request.part.is_none() {
-            (self.resource.strategy.default)(&mut new);
+        if request.part.is_none() || self.resource.custom().is_some() {
+            self.resource.rules.default(&mut new).map_err(|status| status.message)?;
         }
         if new != request.object {
             request.outside.changed = true;
             request.object = new;
         }
         Ok(())
+    }
+}
+
+/// An object in the version of this `apiVersion`, which the row serves.
+pub(super) async fn converted(
+    row: &Resource,
+    mut object: Object,
+    api_version: &str,
+    webhooks: &Webhooks,
+) -> Outcome<Object> {
+    if object::str_at(&object, &["apiVersion"]) == Some(api_version) {
+        return Ok(object);
+    }
+    match row.custom() {
+        Some(kind) => kind.read(object, webhooks).await,
+        None => {
+            convert(row, &mut object, api_version);
+            Ok(object)
+        }
     }
 }
 

@@ -106,8 +106,7 @@ fn target(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Optio
         rest => ("", rest),
     };
     let (plural, rest) = rest.split_first()?;
-    let resource = catalog.get(group, plural)?;
-    resource.version(version)?;
+    let resource = catalog.at(group, version, plural)?;
     if !namespace.is_empty() && !resource.namespaced {
         return None;
     }

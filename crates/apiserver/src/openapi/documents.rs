@@ -103,10 +103,9 @@ impl<I: Iterator<Item = (String, Value)>> Serialize for Stream<I> {
 type Group = (String, String);
 type Rows<'a> = Vec<(&'a Resource, &'a Version)>;
 
-/// The documents of a catalog. Building one takes a while and does not yield.
-#[derive(Debug)]
+/// The documents that were built, kept until something in them changes. Building one takes a while and does not yield.
+#[derive(Debug, Default)]
 pub(crate) struct Documents {
-    catalog: Arc<Catalog>,
     /// By path. Held while a document is built, so that it is built once.
     built: Mutex<HashMap<String, Arc<Document>>>,
 }
@@ -117,22 +116,14 @@ const V2: &str = "v2";
 /// And the same in protobuf.
 const V2_PROTOBUF: &str = "v2.protobuf";
 
+/// The documents that are not of one group version.
+const OF_ALL: &[&str] = &["", V2, V2_PROTOBUF];
+
 impl Documents {
-    /// None is built yet.
-    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        Documents { catalog, built: Mutex::default() }
-    }
-
-    /// The documents of another catalog; those of groups in which nothing changed are kept.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the catalog changes once there are custom resources"))]
-    pub(crate) fn of(&self, catalog: Arc<Catalog>) -> Self {
-        Documents { catalog, built: Mutex::new(self.built.lock().clone()) }
-    }
-
     /// The list of OpenAPI 3 documents, `/openapi/v3`.
-    pub(crate) fn index(&self) -> Arc<Document> {
+    pub(crate) fn index(&self, catalog: &Catalog) -> Arc<Document> {
         let mut all = Xxh3::new();
-        let paths = self.groups().into_iter().map(|((group, version), rows)| {
+        let paths = groups(catalog).into_iter().map(|((group, version), rows)| {
             let path = paths::root(&group, &version);
             let hash = hash(&path, &rows);
             all.update(hash.as_bytes());
@@ -141,26 +132,28 @@ impl Documents {
         });
         let paths: BTreeMap<String, Value> = paths.collect();
         let hash = format!("{:032X}", all.digest128());
+        // Those of groups that are gone are not asked for again.
+        self.built.lock().retain(|path, _| paths.contains_key(path) || OF_ALL.contains(&path.as_str()));
         self.get("", &hash, || json!({"paths": paths}))
     }
 
     /// The OpenAPI 3 document of a group version, such as `api/v1` or `apis/apps/v1`.
-    pub(crate) fn v3(&self, path: &str) -> Option<Arc<Document>> {
-        let mut groups = self.groups().into_iter();
+    pub(crate) fn v3(&self, catalog: &Catalog, path: &str) -> Option<Arc<Document>> {
+        let mut groups = groups(catalog).into_iter();
         let (group, rows) = groups.find(|((group, version), _)| paths::root(group, version) == path)?;
         let hash = hash(path, &rows);
         Some(self.get(path, &hash, || v3(&group, &rows)))
     }
 
     /// The Swagger 2.0 document of everything, `/openapi/v2`.
-    pub(crate) fn v2(&self) -> Arc<Document> {
-        let groups = self.groups();
+    pub(crate) fn v2(&self, catalog: &Catalog) -> Arc<Document> {
+        let groups = groups(catalog);
         self.get(V2, &hash_of_all("", &groups), || v2(&groups))
     }
 
     /// The same in protobuf.
-    pub(crate) fn v2_protobuf(&self) -> Arc<Document> {
-        let groups = self.groups();
+    pub(crate) fn v2_protobuf(&self, catalog: &Catalog) -> Arc<Document> {
+        let groups = groups(catalog);
         let hash = hash_of_all(V2_PROTOBUF, &groups);
         self.kept(V2_PROTOBUF, &hash, || {
             let document = protobuf::document(&info(), definitions_of(&groups), all_paths(&groups));
@@ -182,16 +175,17 @@ impl Documents {
         built.insert(path.to_owned(), Arc::clone(&document));
         document
     }
+}
 
-    fn groups(&self) -> BTreeMap<Group, Rows<'_>> {
-        let mut groups: BTreeMap<Group, Rows<'_>> = BTreeMap::new();
-        for row in self.catalog.all() {
-            for version in &row.versions {
-                groups.entry((row.group.clone(), version.name.clone())).or_default().push((row, version));
-            }
+/// The rows by group and version.
+fn groups(catalog: &Catalog) -> BTreeMap<Group, Rows<'_>> {
+    let mut groups: BTreeMap<Group, Rows<'_>> = BTreeMap::new();
+    for row in catalog.groups().flat_map(|(_, group)| group.rows()) {
+        for version in &row.versions {
+            groups.entry((row.group.clone(), version.name.clone())).or_default().push((row, version));
         }
-        groups
     }
+    groups
 }
 
 /// What changes whenever the document of all groups would.
@@ -221,8 +215,8 @@ fn hash(path: &str, rows: &Rows<'_>) -> String {
         add(if row.scale.is_some() { "scale" } else { "" });
         let names = row.parts.iter().map(|part| part.name).chain(row.actions.iter().map(|action| action.0));
         names.for_each(&mut add);
-        if let Source::Document(document) = &version.source {
-            add(&document.to_string());
+        if let Source::Custom(kind) = &version.source {
+            add(&kind.definition().mark());
         }
     }
     format!("{:032X}", hash.digest128())

@@ -84,6 +84,8 @@ const RULES: &[(&str, &[(&str, Rule)])] = &[
     ("apiextensions.v1.CustomResourceDefinitionStatus", &[("conditions", Keys(&["type"]))]),
     ("apiextensions.v1.CustomResourceDefinitionVersion", &[("additionalPrinterColumns", Atomic), ("selectableFields", Atomic)]),
     ("apiextensions.v1.JSONSchemaProps", &[("allOf", Atomic), ("anyOf", Atomic), ("enum", Atomic), ("oneOf", Atomic), ("x-kubernetes-validations", By(&["rule"]))]),
+    ("apiextensions.v1beta1.CustomResourceDefinitionSpec", &[("additionalPrinterColumns", Atomic), ("versions", Atomic)]),
+    ("apiextensions.v1beta1.CustomResourceDefinitionVersion", &[("additionalPrinterColumns", Atomic), ("selectableFields", Atomic)]),
     ("apiregistration.v1.APIServiceStatus", &[("conditions", TYPE)]),
     ("apps.v1.DaemonSetStatus", &[("conditions", TYPE)]),
     ("apps.v1.DeploymentSpec", &[("strategy", Retain)]),

@@ -62,6 +62,10 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
+/// Custom kinds do not say how their lists are merged.
+const CUSTOM_PATCHES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
 /// One operation on one path.
 struct Operation<'a> {
     method: &'static str,
@@ -252,7 +256,10 @@ impl Paths {
             },
             Operation {
                 query: &[WRITE, FORCE],
-                takes: Some((schemas::PATCH, PATCHES)),
+                takes: Some((
+                    schemas::PATCH,
+                    if noun.row.custom().is_some() { CUSTOM_PATCHES } else { PATCHES },
+                )),
                 codes: UPDATED,
                 ..operation("patch", "patch", "patch")
             },

@@ -1,5 +1,7 @@
 //! JSON schemas of types: gathered from their sources, and put into the form that Kubernetes publishes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::{
     api::{
         authentication::v1::TokenRequest, autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction,
@@ -12,7 +14,10 @@ use k8s_openapi::{
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::merge::{self, Rule};
+use super::{
+    custom,
+    merge::{self, Rule},
+};
 use crate::resources::{Action, Resource, Source, Version};
 
 /// Which kind of document.
@@ -98,7 +103,7 @@ pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 pub(super) const RESOURCE_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
 const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// The name of a type's list type.
 pub(super) fn list_type(type_name: &str, resource: &Resource) -> String {
@@ -110,10 +115,12 @@ pub(super) fn list_type(type_name: &str, resource: &Resource) -> String {
 pub(super) struct Schemas {
     dialect: Dialect,
     generator: SchemaGenerator,
-    /// Types that no generator knows: lists and custom resources.
+    /// Types that no generator knows: lists.
     own: Map<String, Value>,
+    /// Types that are ready to be published: those of custom kinds.
+    custom: Map<String, Value>,
     /// Which types are of which kinds.
-    kinds: Vec<(String, Gvk)>,
+    kinds: BTreeMap<String, BTreeSet<Gvk>>,
 }
 
 impl Schemas {
@@ -123,17 +130,23 @@ impl Schemas {
             settings.definitions_path = dialect.definitions().into();
             settings.transforms.clear();
         });
-        Schemas { dialect, generator: settings.into_generator(), own: Map::new(), kinds: vec![] }
+        Schemas {
+            dialect,
+            generator: settings.into_generator(),
+            own: Map::new(),
+            custom: Map::new(),
+            kinds: BTreeMap::new(),
+        }
     }
 
     /// Adds a type and what it refers to.
     pub(super) fn add(&mut self, type_name: &str, source: &Source) {
         match source {
             Source::Type(ask) => drop(ask(&mut self.generator)),
-            Source::Document(document) => {
+            Source::Custom(kind) => {
                 ask::<ObjectMeta>(&mut self.generator);
-                let schema = custom(document, self.dialect.reference(OBJECT_META));
-                self.own.insert(type_name.to_owned(), schema);
+                let schema = custom::published(kind.document(), self.dialect);
+                self.custom.insert(type_name.to_owned(), schema);
             }
         }
     }
@@ -179,10 +192,7 @@ impl Schemas {
     }
 
     fn is_kind(&mut self, type_name: &str, gvk: Gvk) {
-        let entry = (type_name.to_owned(), gvk);
-        if !self.kinds.contains(&entry) {
-            self.kinds.push(entry);
-        }
+        self.kinds.entry(type_name.to_owned()).or_default().insert(gvk);
     }
 
     fn list(&self, row: &Resource, type_name: &str) -> Value {
@@ -215,43 +225,28 @@ impl Schemas {
     /// The schemas as they are published, one after the other.
     pub(super) fn publish(mut self) -> impl Iterator<Item = (String, Value)> {
         let dialect = self.dialect;
-        let mut kinds = std::mem::take(&mut self.kinds);
-        kinds.sort_by(|one, other| one.0.cmp(&other.0));
-        self.into_sources().into_iter().map(move |(name, schema)| {
-            let mut schema = published(dialect, &name, schema);
-            let start = kinds.partition_point(|(kind, _)| *kind < name);
-            let of: Vec<Value> =
-                kinds[start..].iter().take_while(|(kind, _)| *kind == name).map(|(_, it)| gvk(it)).collect();
-            if !of.is_empty() {
-                schema["x-kubernetes-group-version-kind"] = Value::Array(of);
+        let kinds = std::mem::take(&mut self.kinds);
+        let custom = std::mem::take(&mut self.custom);
+        let sources = self.into_sources().into_iter().map(move |(name, schema)| {
+            let schema = published(dialect, &name, schema);
+            (name, schema)
+        });
+        sources.chain(custom).map(move |(name, mut schema)| {
+            if let Some(of) = kinds.get(&name) {
+                schema["x-kubernetes-group-version-kind"] = of.iter().map(gvk).collect();
             }
             (name, schema)
         })
     }
 }
 
-const API_VERSION: &str =
+pub(super) const API_VERSION: &str =
     "The group and version of this object, such as apps/v1. It says how the rest is to be read.";
-const KIND: &str = "The kind of this object. It cannot be changed.";
+pub(super) const KIND: &str = "The kind of this object. It cannot be changed.";
 
 /// A field that holds a string.
-fn text(description: &str) -> Value {
+pub(super) fn text(description: &str) -> Value {
     json!({"type": "string", "description": description})
-}
-
-/// The schema of a custom resource, with the fields that every object has.
-fn custom(document: &Value, object_meta: Value) -> Value {
-    let mut schema = document.clone();
-    if !schema.is_object() {
-        schema = json!({"type": "object"});
-    }
-    if !schema["properties"].is_object() {
-        schema["properties"] = json!({});
-    }
-    schema["properties"]["apiVersion"] = text(API_VERSION);
-    schema["properties"]["kind"] = text(KIND);
-    schema["properties"]["metadata"] = object_meta;
-    schema
 }
 
 /// Types whose values are of several JSON types, or of any; what is published in place of their schemas.

@@ -10,8 +10,8 @@ use windlass_machinery::{
 use windlass_store::Expect;
 
 use super::{
-    Registry, parse,
-    write::{ATTEMPTS, Attempt, Author, Written, give_way, is_finished},
+    Registry,
+    write::{ATTEMPTS, Attempt, Author, Written, enter, give_way, is_finished},
 };
 use crate::{
     admission::{Effects, Operation, Outside, Request},
@@ -53,7 +53,7 @@ impl Registry {
         for attempt in 0..ATTEMPTS {
             give_way(attempt).await;
             match self.try_delete(resource, namespace, name, options, author).await? {
-                Attempt::Done(written) => return Ok(written),
+                Attempt::Done(written) => return self.versions.show_written(resource, written).await,
                 Attempt::Again => {}
             }
         }
@@ -70,9 +70,13 @@ impl Registry {
     ) -> Outcome<Attempt> {
         author.warnings.clear();
         let view = self.view().await?;
+        let mut effects = Effects::default();
+        if !enter(resource, &view, Operation::Delete, &mut effects).await? {
+            return Ok(Attempt::Again);
+        }
         let key = resource.key(namespace, name);
         let entry = view.snapshot.get(key.as_bytes()).ok_or_else(|| Status::not_found(resource, name))?;
-        let old = parse(entry)?;
+        let old = self.versions.load(resource, entry).await?;
         check(resource, name, options, &old)?;
         let now = Timestamp::now();
         let marked = mark(resource, &old, options, now);
@@ -105,12 +109,12 @@ impl Registry {
         self.mutate(&mut request).await?;
         self.validate(&mut request).await?;
         author.warnings.append(&mut request.warnings);
-        let value = Bytes::from(stored::encode(&marked));
+        let value = Bytes::from(stored::encode(&self.versions.to_stored(resource, marked).await?));
         let revision = entry.revision.get();
         if author.dry_run || value == entry.value {
             return Ok(Attempt::Done(Written { value, revision, created: false, removed: false }));
         }
-        match self.commit(key, Some(value.clone()), Expect::At(entry.revision), Effects::default()).await? {
+        match self.commit(key, Some(value.clone()), Expect::At(entry.revision), effects).await? {
             Ok(revision) => {
                 Ok(Attempt::Done(Written { value, revision: revision.get(), created: false, removed: false }))
             }

@@ -6,10 +6,12 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use windlass_store::{Entry, Read, ReadError, Revision, Snapshot};
 
-use super::{Registry, Rendering, Selection, read_failed};
+use super::{Registry, Rendering, Selection, read_failed, versions};
 use crate::{
+    crd::Kind,
     resources::Resource,
     status::{Outcome, Status},
+    webhook::Webhooks,
 };
 
 /// Bytes of a list that are made in one go.
@@ -105,6 +107,9 @@ impl Registry {
             token: String::new(),
             left: None,
         };
+        if let Some(kind) = resource.custom().filter(|kind| kind.asks()) {
+            listing.ask(kind, self.versions.webhooks(), limit).await?;
+        }
         if limit > 0 {
             listing.cut(limit, token.and_then(|token| token.left));
         }
@@ -149,6 +154,24 @@ impl Listing {
         self.snapshot.revision().get()
     }
 
+    /// Has a webhook turn the objects into the version they are to be shown in: all of them, and one more than a
+    /// page has, because an answer that has begun cannot fail.
+    async fn ask(&mut self, kind: &Kind, webhooks: &Webhooks, limit: usize) -> Outcome<()> {
+        let enough = if limit > 0 { limit + 1 } else { usize::MAX };
+        let mut shown = vec![];
+        while shown.len() < enough
+            && let Some(entries) = self.fetch(FETCH.min(enough))
+        {
+            for entry in kind.show_all(entries.collect(), webhooks).await? {
+                if self.selection.takes(&self.resource, &entry.key, &entry.value) {
+                    shown.push(entry);
+                }
+            }
+        }
+        self.source = Source::Page(shown.into_iter());
+        Ok(())
+    }
+
     /// Collects a page and finds out where to go on.
     fn cut(&mut self, limit: usize, left_before: Option<usize>) {
         let mut page = Vec::with_capacity(limit.min(1000));
@@ -186,6 +209,20 @@ impl Listing {
         }
         false
     }
+
+    /// The next entries of the range as they are stored, at most so many; `None` when there are no more.
+    fn fetch(&mut self, most: usize) -> Option<std::vec::IntoIter<Arc<Entry>>> {
+        let Source::Rest { after, done, .. } = &mut self.source else { return None };
+        if *done {
+            return None;
+        }
+        // The first key that can follow `after` is that with a zero byte behind it.
+        let start = after.as_ref().map(|after| [after.as_slice(), &[0]].concat());
+        let page = self.snapshot.range(self.range.as_bytes(), start.as_deref(), most);
+        *done = !page.more;
+        *after = page.entries.last().map(|entry| entry.key.to_vec());
+        Some(page.entries.into_iter())
+    }
 }
 
 impl Iterator for Listing {
@@ -193,24 +230,20 @@ impl Iterator for Listing {
 
     fn next(&mut self) -> Option<Arc<Entry>> {
         loop {
-            let (after, fetched, done) = match &mut self.source {
+            let fetched = match &mut self.source {
                 Source::Page(entries) => return entries.next(),
-                Source::Rest { after, fetched, done } => (after, fetched, done),
+                Source::Rest { fetched, .. } => fetched,
             };
             for entry in fetched.by_ref() {
+                let entry = versions::shown(&self.resource, entry);
                 if self.selection.takes(&self.resource, &entry.key, &entry.value) {
                     return Some(entry);
                 }
             }
-            if *done {
-                return None;
+            let next = self.fetch(FETCH)?;
+            if let Source::Rest { fetched, .. } = &mut self.source {
+                *fetched = next;
             }
-            // The first key that can follow `after` is that with a zero byte behind it.
-            let start = after.as_ref().map(|after| [after.as_slice(), &[0]].concat());
-            let page = self.snapshot.range(self.range.as_bytes(), start.as_deref(), FETCH);
-            *done = !page.more;
-            *after = page.entries.last().map(|entry| entry.key.to_vec());
-            *fetched = page.entries.into_iter();
         }
     }
 }

@@ -9,6 +9,7 @@ mod parts;
 pub(crate) mod render;
 mod select;
 mod served;
+mod versions;
 mod watch;
 mod write;
 
@@ -24,9 +25,10 @@ pub(crate) use self::{
     delete::{DeleteOptions, Propagation},
     list::{ListOptions, Listing},
     parts::{get_path, holds_reserved, restrict_applied, set_path, unowned_before},
-    render::{Rendering, convert, to_stored},
+    render::{Rendering, convert, to_handled},
     select::{Selection, split_key},
     served::Served,
+    versions::{Versions, with_value},
     watch::{Lines, WatchOptions, watch_stream},
     write::{Author, Written},
 };
@@ -46,6 +48,8 @@ pub(crate) struct Registry {
     pub(crate) plugins: Vec<Arc<dyn Plugin>>,
     /// What watchers share.
     pub(crate) lines: Arc<Lines>,
+    /// How objects of custom kinds come into other versions.
+    pub(crate) versions: Arc<Versions>,
 }
 
 impl Registry {
@@ -81,7 +85,7 @@ impl Registry {
         Ok(self.commit(key, Some(value), expect, Effects::default()).await?.is_ok())
     }
 
-    /// One object in its stored form.
+    /// One object in the form of the resource's version.
     pub(crate) async fn get(
         &self,
         resource: &Resource,
@@ -91,7 +95,8 @@ impl Registry {
     ) -> Outcome<Arc<Entry>> {
         let snapshot = self.fresh(revision).await?;
         let key = resource.key(namespace, name);
-        snapshot.get(key.as_bytes()).cloned().ok_or_else(|| Status::not_found(resource, name))
+        let entry = snapshot.get(key.as_bytes()).ok_or_else(|| Status::not_found(resource, name))?;
+        self.versions.show(resource, Arc::clone(entry)).await
     }
 }
 

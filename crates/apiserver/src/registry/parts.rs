@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_machinery::{
     managed::FieldSet,
-    object::{Object, at, metadata, metadata_mut, set_at},
+    object::{self, Object, at, metadata_mut, set_at},
 };
 
 use crate::resources::{Part, Resource};
@@ -25,14 +25,11 @@ fn carry_over(to: &mut Object, from: &Object, path: &str) {
     }
 }
 
-/// Fields of the metadata that a write through a part may change as well.
-const ALSO_WRITTEN: &[&str] = &[
-    "metadata.annotations",
-    "metadata.labels",
-    "metadata.finalizers",
-    "metadata.managedFields",
-    "metadata.resourceVersion",
-];
+/// Fields of the metadata that a write through most parts may change as well.
+const METADATA: &[&str] = &["metadata.annotations", "metadata.labels", "metadata.finalizers"];
+
+/// Fields that are read from every write, and which the server sets.
+const ALSO_READ: &[&str] = &["metadata.managedFields", "metadata.resourceVersion"];
 
 /// Leaves of a write only what it may change: for a part its own fields, for the object itself all but the
 /// fields of reserved parts.
@@ -46,7 +43,8 @@ pub(crate) fn restrict(resource: &Resource, part: Option<&Part>, mut new: Object
         return new;
     };
     let mut result = old.clone();
-    for path in part.writes.iter().chain(ALSO_WRITTEN) {
+    let metadata = METADATA.iter().filter(|_| part.metadata);
+    for path in part.writes.iter().chain(metadata).chain(ALSO_READ) {
         carry_over(&mut result, &new, path);
     }
     result
@@ -64,7 +62,7 @@ pub(super) fn unowned(resource: &Resource, part: Option<&str>, creates: bool) ->
 
 /// What nobody comes to own who applies to an object that has no managed fields yet: what is not written that way.
 pub(crate) fn unowned_before(resource: &Resource, part: Option<&Part>, live: &Object) -> Option<FieldSet> {
-    if metadata(live).contains_key("managedFields") {
+    if object::metadata(live).contains_key("managedFields") {
         return None;
     }
     let Some(part) = part else { return unowned(resource, None, false) };
@@ -100,11 +98,12 @@ pub(crate) fn restrict_applied(resource: &Resource, part: Option<&Part>, creates
         kept.extend(config.get_key_value(field).map(|(field, value)| (field.clone(), value.clone())));
     }
     for field in SAYS_WHICH {
-        if let Some(value) = metadata(config).get(*field) {
+        if let Some(value) = object::metadata(config).get(*field) {
             metadata_mut(&mut kept).insert((*field).to_owned(), value.clone());
         }
     }
-    for path in part.writes.iter().chain(ALSO_WRITTEN) {
+    let metadata = METADATA.iter().filter(|_| part.metadata);
+    for path in part.writes.iter().chain(metadata) {
         if let Some(value) = get_path(config, path) {
             set_path(&mut kept, path, Some(value.clone()));
         }
@@ -116,7 +115,7 @@ pub(crate) fn restrict_applied(resource: &Resource, part: Option<&Part>, creates
 pub(crate) fn counts_as_change(resource: &Resource, new: &Object, old: &Object) -> bool {
     let is_counted = |field: &str| {
         let reserved = resource.parts.iter().any(|part| part.reserved && part.writes.contains(&field));
-        !reserved && !matches!(field, "metadata" | "apiVersion" | "kind" | "status")
+        !reserved && !matches!(field, "metadata" | "apiVersion" | "kind")
     };
     let fields = new.keys().chain(old.keys());
     fields.filter(|field| is_counted(field)).any(|field| new.get(field) != old.get(field))

@@ -1,4 +1,7 @@
 //! Turning stored bytes into what a client asked for: the object, a table row, or its metadata.
+//!
+//! Built-in kinds are converted here. What custom kinds show has been put into its version before
+//! ([`super::versions`]).
 
 use std::sync::Arc;
 
@@ -6,32 +9,44 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_machinery::{
-    object::Object,
+    field::Errors,
+    object::{self, Object},
     stored::{self, Stored},
     table,
 };
 
-use crate::{http::Form, resources::Resource};
+use crate::{
+    http::Form,
+    resources::{Conversion, Resource},
+    status::{Outcome, Status},
+};
 
-/// Turns an object into the form of an `apiVersion`.
-pub(crate) fn convert(resource: &Resource, object: &mut Object, api_version: &str) {
-    if let Some(convert) = resource.convert {
-        convert(object, api_version);
+/// Turns an object into the form of an `apiVersion`. What cannot be turned is told.
+pub(crate) fn convert(resource: &Resource, object: &mut Object, api_version: &str) -> Errors {
+    let mut errors = Errors::new();
+    if let Conversion::With(convert) = resource.conversion {
+        convert(object, api_version, &mut errors);
     }
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), resource.kind.as_str().into());
+    errors
 }
 
-/// Turns an object of this `apiVersion` into the form in which it is stored.
-pub(crate) fn to_stored(resource: &Resource, object: &mut Object, api_version: &str) {
-    if resource.stored_as != api_version {
-        convert(resource, object, &resource.stored_as);
+/// Turns an object of this `apiVersion` into the form in which it is handled.
+pub(crate) fn to_handled(resource: &Resource, object: &mut Object, api_version: &str) -> Outcome<()> {
+    if resource.handled_as == api_version {
+        return Ok(());
+    }
+    let errors = convert(resource, object, &resource.handled_as);
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid(&resource.group, &resource.kind, object::name(object), &errors)),
     }
 }
 
 /// The stored form in another version, if it is to be shown in one.
 pub(crate) fn to_version(resource: &Resource, value: &Bytes, api_version: &str) -> Bytes {
-    if resource.stored_as == api_version {
+    if resource.handled_as == api_version {
         return value.clone();
     }
     match serde_json::from_slice(value) {
@@ -64,7 +79,7 @@ pub(crate) struct Rendering {
 impl Rendering {
     /// Whether the stored bytes only need their revision.
     pub(crate) fn is_verbatim(&self) -> bool {
-        self.form == Form::Plain && self.resource.stored_as == self.api_version
+        self.form == Form::Plain && self.resource.handled_as == self.api_version
     }
 
     /// Appends one object of a list.
@@ -112,7 +127,7 @@ impl Rendering {
 
     fn object(&self, value: &Bytes, revision: u64, out: &mut Vec<u8>) {
         let converted;
-        let shown = match self.resource.stored_as == self.api_version {
+        let shown = match self.resource.handled_as == self.api_version {
             // Not even the count of those who hold it is touched: in a list it is in nobody's cache.
             true => value,
             false => {

@@ -42,19 +42,21 @@ impl Selection {
             fields: vec![],
             name: name.map(str::to_owned),
         };
+        // As Kubernetes has it, kinds without fields of their own let this one pass, and speak otherwise.
+        let is_lenient = resource.fields.is_empty() && resource.custom().is_none();
         for term in fields.terms {
             let known = match term.field.as_str() {
                 "metadata.name" => true,
-                "metadata.namespace" => resource.namespaced || resource.fields.is_empty(),
-                field => resource.fields.contains(&field),
+                "metadata.namespace" => resource.namespaced || is_lenient,
+                field => resource.fields.iter().any(|known| known == field),
             };
             if !known {
-                return Err(Status::bad_request(match resource.fields {
-                    [] => format!(
+                return Err(Status::bad_request(match is_lenient {
+                    true => format!(
                         "{:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
                         term.field
                     ),
-                    _ => format!("field label not supported: {}", term.field),
+                    false => format!("field label not supported: {}", term.field),
                 }));
             }
             if term.field == "metadata.name" && !term.negated && selection.name.is_none() {

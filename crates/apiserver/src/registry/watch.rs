@@ -17,7 +17,7 @@ use tokio::{
 };
 use windlass_store::{Change, Delivery, Entry, Revision, Watch};
 
-use super::{Listing, Registry, Rendering, Selection, read_failed, render::Include};
+use super::{Listing, Registry, Rendering, Selection, Versions, read_failed, render::Include};
 use crate::{
     http::Form,
     resources::Resource,
@@ -69,9 +69,10 @@ pub(crate) struct Watching {
     /// Wakes at the deadline or for the next bookmark, whichever comes first.
     timer: Pin<Box<Sleep>>,
     draining: signal::Receiver<bool>,
-    /// Ends when the server stops.
-    drained: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Ends when the server stops, or when the resource is no longer served as it is here.
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
     lines: Arc<Lines>,
+    versions: Arc<Versions>,
     /// The columns of a table are sent with the first row only.
     columns_sent: bool,
     /// Sent last, before the stream ends.
@@ -90,7 +91,6 @@ impl Registry {
         let WatchOptions { namespace, selection, after, not_older_than, bookmarks, mark_initial, timeout } =
             options;
         let deadline = Instant::now() + timeout;
-        let mut stopping = draining.clone();
         let mut watching = Watching {
             resource: Arc::clone(resource),
             selection: selection.clone(),
@@ -103,12 +103,10 @@ impl Registry {
             sent: after.unwrap_or(0),
             deadline,
             timer: Box::pin(tokio::time::sleep_until(deadline.min(Instant::now() + BOOKMARK))),
+            over: Box::pin(over(Arc::clone(resource), draining.clone())),
             draining,
-            drained: Box::pin(async move {
-                // A sender that is gone means the same.
-                let _ = stopping.wait_for(|draining| *draining).await;
-            }),
             lines: Arc::clone(&self.lines),
+            versions: Arc::clone(&self.versions),
             columns_sent: false,
             error: None,
         };
@@ -130,6 +128,21 @@ impl Registry {
             Err(error) => watching.error = Some(read_failed(&error)),
         }
         Ok(watching)
+    }
+}
+
+/// Waits until the server stops or the resource is no longer served as it is here.
+async fn over(resource: Arc<Resource>, mut draining: signal::Receiver<bool>) {
+    let retired = async {
+        match resource.custom() {
+            Some(kind) => kind.definition().retired().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        // A sender that is gone means the same.
+        _ = draining.wait_for(|draining| *draining) => {}
+        () = retired => {}
     }
 }
 
@@ -187,14 +200,14 @@ impl Watching {
                 biased;
                 delivery = watch.next() => Waited::Delivery(delivery),
                 () = self.timer.as_mut() => Waited::Timer,
-                () = self.drained.as_mut() => Waited::Draining,
+                () = self.over.as_mut() => Waited::Over,
             };
             match waited {
-                Waited::Delivery(Ok(Delivery::Changes(changes))) => self.pending.extend(changes),
+                Waited::Delivery(Ok(Delivery::Changes(changes))) => self.take(changes).await,
                 // Nobody asked for it.
                 Waited::Delivery(Ok(Delivery::Progress(_))) => {}
                 Waited::Delivery(Err(error)) => self.error = Some(read_failed(&error)),
-                Waited::Draining => return self.end(out),
+                Waited::Over => return self.end(out),
                 Waited::Timer if Instant::now() >= self.deadline => return self.end(out),
                 Waited::Timer => {
                     self.timer.as_mut().reset(self.deadline.min(Instant::now() + BOOKMARK));
@@ -203,7 +216,7 @@ impl Watching {
                             self.sent = watch.delivered().get().max(self.sent)
                         }
                         Ok(changes) => {
-                            self.pending.extend(changes);
+                            self.take(changes).await;
                             continue;
                         }
                         Err(error) => {
@@ -215,6 +228,22 @@ impl Watching {
                         self.bookmark(self.sent, false, &mut out);
                         return Some(out.into());
                     }
+                }
+            }
+        }
+    }
+
+    /// Takes changes to be sent, in the version in which they are shown.
+    async fn take(&mut self, changes: Vec<Arc<Change>>) {
+        if self.resource.custom().is_none() {
+            return self.pending.extend(changes);
+        }
+        for change in changes {
+            match self.versions.show_change(&self.resource, change).await {
+                Ok(change) => self.pending.push_back(change),
+                Err(status) => {
+                    self.error = Some(status);
+                    return;
                 }
             }
         }
@@ -295,7 +324,7 @@ impl Watching {
 enum Waited {
     Delivery(Result<Delivery, windlass_store::ReadError>),
     Timer,
-    Draining,
+    Over,
 }
 
 /// The latest lines, for whoever else wants the same.

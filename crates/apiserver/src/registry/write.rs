@@ -17,9 +17,8 @@ use windlass_store::{CommitError, Expect, Mismatch, Revision, Txn};
 use super::{
     Registry,
     delete::DeleteOptions,
-    parse,
     parts::{counts_as_change, restrict, unowned},
-    render::convert,
+    render::{convert, to_handled},
     served::Served,
 };
 use crate::{
@@ -96,7 +95,7 @@ impl Registry {
                 generate_name(&mut object);
             }
             match self.try_create(resource, namespace, object, author).await {
-                Ok(Attempt::Done(written)) => return Ok(written),
+                Ok(Attempt::Done(written)) => return self.versions.show_written(resource, written).await,
                 Ok(Attempt::Again) => {}
                 Err(status) if generates && status.reason == "AlreadyExists" && taken + 1 < GENERATED => {
                     taken += 1
@@ -115,10 +114,14 @@ impl Registry {
         author: &mut Author<'_>,
     ) -> Outcome<Attempt> {
         let view = self.view().await?;
+        let mut effects = Effects::default();
+        if !enter(resource, &view, Operation::Create, &mut effects).await? {
+            return Ok(Attempt::Again);
+        }
         let now = Timestamp::now();
         begin(resource, namespace, &mut object, now)?;
         let name = object::name(&object).to_owned();
-        (resource.strategy.default)(&mut object);
+        resource.rules.default(&mut object)?;
         let mut request = Request {
             operation: Operation::Create,
             resource,
@@ -131,7 +134,7 @@ impl Registry {
             old: None,
             now,
             view: &view,
-            effects: Effects::default(),
+            effects,
             warnings: vec![],
             api_version: author.api_version,
             through: author.through,
@@ -143,7 +146,7 @@ impl Registry {
         if request.outside.changed && drops_status(resource) {
             request.object.remove("status");
         }
-        (resource.strategy.default)(&mut request.object);
+        resource.rules.default(&mut request.object)?;
         (resource.strategy.prepare_create)(&mut request.object);
         validate(resource, &request.object, None, None)?;
         self.validate(&mut request).await?;
@@ -151,7 +154,7 @@ impl Registry {
         let Request { mut object, effects, warnings, .. } = request;
         let served = Served { resource, catalog: &view.catalog };
         track(&served, None, &mut object, None, author, now);
-        let value = encode(&mut object);
+        let value = encode(self.versions.to_stored(resource, object).await?);
         author.warnings = warnings;
         let key = resource.key(namespace, &name);
         if author.dry_run {
@@ -185,7 +188,7 @@ impl Registry {
         for attempt in 0..ATTEMPTS {
             give_way(attempt).await;
             match self.try_update(resource, namespace, name, part, change, author).await? {
-                Attempt::Done(written) => return Ok(written),
+                Attempt::Done(written) => return self.versions.show_written(resource, written).await,
                 Attempt::Again => {}
             }
         }
@@ -202,17 +205,21 @@ impl Registry {
         author: &mut Author<'_>,
     ) -> Outcome<Attempt> {
         let view = self.view().await?;
+        let mut effects = Effects::default();
+        if !enter(resource, &view, Operation::Update, &mut effects).await? {
+            return Ok(Attempt::Again);
+        }
         let now = Timestamp::now();
         let key = resource.key(namespace, name);
         let entry = view.snapshot.get(key.as_bytes()).ok_or_else(|| Status::not_found(resource, name))?;
-        let old = parse(entry)?;
-        let mut new = match author.api_version == resource.stored_as {
+        let old = self.versions.load(resource, entry).await?;
+        let mut new = match author.api_version == resource.handled_as {
             true => change(&old)?,
             false => {
                 let mut shown = old.clone();
                 convert(resource, &mut shown, author.api_version);
                 let mut new = change(&shown)?;
-                convert(resource, &mut new, &resource.stored_as);
+                to_handled(resource, &mut new, author.api_version)?;
                 new
             }
         };
@@ -220,8 +227,10 @@ impl Registry {
         adopt(&mut new, &old);
         let part_name = part.map(|part| part.name);
         new = restrict(resource, part, new, &old);
-        if part.is_none() {
-            (resource.strategy.default)(&mut new);
+        // The schema of a custom kind holds for its status as well.
+        let defaults = part.is_none() || resource.custom().is_some();
+        if defaults {
+            resource.rules.default(&mut new)?;
         }
         let mut request = Request {
             operation: Operation::Update,
@@ -235,7 +244,7 @@ impl Registry {
             old: Some(&old),
             now,
             view: &view,
-            effects: Effects::default(),
+            effects,
             warnings: vec![],
             api_version: author.api_version,
             through: author.through,
@@ -247,8 +256,8 @@ impl Registry {
         if request.outside.changed {
             request.object = restrict(resource, part, request.object, &old);
         }
-        if part.is_none() {
-            (resource.strategy.default)(&mut request.object);
+        if defaults {
+            resource.rules.default(&mut request.object)?;
         }
         (resource.strategy.prepare_update)(&mut request.object, &old, part_name);
         count_generation(resource, &mut request.object, &old);
@@ -261,14 +270,15 @@ impl Registry {
         let served = Served { resource, catalog: &view.catalog };
         track(&served, Some(&old), &mut new, part_name, author, now);
         author.warnings = warnings;
-        let value = encode(&mut new);
+        let is_over = is_finished(resource, &new);
+        if is_over && !author.dry_run {
+            return self.remove(resource, &view, entry, &old, &new, None, author).await;
+        }
+        let value = encode(self.versions.to_stored(resource, new).await?);
         let unchanged =
             Written { value: value.clone(), revision: entry.revision.get(), created: false, removed: false };
         if author.dry_run || (value == entry.value && effects.writes.is_empty()) {
             return Ok(Attempt::Done(unchanged));
-        }
-        if is_finished(resource, &new) {
-            return self.remove(resource, &view, entry, &old, &new, None, author).await;
         }
         match self.commit(key, Some(value.clone()), Expect::At(entry.revision), effects).await? {
             Ok(revision) => {
@@ -341,7 +351,7 @@ impl Registry {
     }
 
     /// One transaction: the object and what goes with it. The inner error names what was not as expected.
-    pub(super) async fn commit(
+    pub(crate) async fn commit(
         &self,
         key: String,
         value: Option<Bytes>,
@@ -380,13 +390,27 @@ fn warned(mut status: Box<Status>, request: &mut Request<'_>) -> Box<Status> {
 const AROUND: usize = 16 * 1024;
 
 /// The stored form. An object that fits only without its managed fields goes without them.
-fn encode(object: &mut Object) -> Bytes {
-    let value = stored::encode(object);
+fn encode(mut object: Object) -> Bytes {
+    let value = stored::encode(&object);
     if value.len() + AROUND <= windlass_store::MAX_TXN_BYTES {
         return value.into();
     }
-    metadata_mut(object).remove("managedFields");
-    stored::encode(object).into()
+    metadata_mut(&mut object).remove("managedFields");
+    stored::encode(&object).into()
+}
+
+/// Lets a write to a custom kind in, on condition that its definition is as it was. False when the definition has
+/// changed and it is to be tried anew.
+pub(super) async fn enter(
+    resource: &Resource,
+    view: &View,
+    operation: Operation,
+    effects: &mut Effects,
+) -> Outcome<bool> {
+    match resource.custom() {
+        None => Ok(true),
+        Some(kind) => kind.definition().enter(resource, view, operation, effects).await,
+    }
 }
 
 /// What a client is told when a commit fails.
@@ -535,12 +559,7 @@ fn validate(resource: &Resource, new: &Object, old: Option<&Object>, part: Optio
     if let Some(old) = old {
         metadata::validate_metadata_update(object::metadata(new), object::metadata(old), &mut errors);
     }
-    if part.is_none() {
-        (strategy.validate)(new, &mut errors);
-    }
-    if let Some(old) = old {
-        (strategy.validate_update)(new, old, part, &mut errors);
-    }
+    resource.rules.validate(new, old, part, &mut errors);
     match errors.is_empty() {
         true => Ok(()),
         false => Err(Status::invalid(&resource.group, &resource.kind, object::name(new), &errors)),

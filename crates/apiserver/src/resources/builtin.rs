@@ -1,6 +1,6 @@
 //! The rows of the built-in resources: the stable API groups of Kubernetes 1.37.
 
-use std::sync::{Arc, OnceLock};
+use std::{borrow::Cow, sync::Arc};
 
 use k8s_openapi::{
     ClusterResourceScope, NamespaceResourceScope, Resource as Typed,
@@ -31,8 +31,10 @@ use k8s_openapi::{
 };
 use schemars::JsonSchema;
 
-use super::{Action, Part, Resource, Review, Scale, Source, Strategy, Version, kinds};
-use crate::columns;
+use super::{
+    Action, Conversion, Convert, Part, Resource, Review, Rules, Scale, Source, Strategy, Version, kinds,
+};
+use crate::{columns, crd::v1beta1};
 
 /// All built-in rows.
 pub fn rows() -> Vec<Arc<Resource>> {
@@ -100,8 +102,11 @@ fn core_rows() -> Vec<Resource> {
             .action("proxy", Action::Kubelet)
             .fields(&["spec.clusterIP", "spec.type"]),
         of::<core::Endpoints>().rules(kinds::endpoints::ENDPOINTS).short(&["ep"]).at("services/endpoints/"),
-        of::<core::Event>().rules(kinds::event::CORE).converted(kinds::event::convert).short(&["ev"]).fields(
-            &[
+        of::<core::Event>()
+            .rules(kinds::event::CORE)
+            .converted(|event, version, _| kinds::event::convert(event, version))
+            .short(&["ev"])
+            .fields(&[
                 "involvedObject.kind",
                 "involvedObject.namespace",
                 "involvedObject.name",
@@ -113,8 +118,7 @@ fn core_rows() -> Vec<Resource> {
                 "reportingComponent",
                 "source",
                 "type",
-            ],
-        ),
+            ]),
         of::<core::LimitRange>().rules(kinds::quota::RANGE).short(&["limits"]),
         of::<core::ResourceQuota>().rules(kinds::quota::QUOTA).short(&["quota"]).status(),
         of::<core::ServiceAccount>()
@@ -161,7 +165,7 @@ fn workload_rows() -> Vec<Resource> {
         of::<batch::CronJob>().rules(kinds::cron_job::STRATEGY).short(&["cj"]).all().status(),
         of::<autoscaling_v2::HorizontalPodAutoscaler>()
             .rules(kinds::horizontal_pod_autoscaler::STRATEGY)
-            .converted(kinds::horizontal_pod_autoscaler::convert)
+            .converted(|scaler, version, _| kinds::horizontal_pod_autoscaler::convert(scaler, version))
             .short(&["hpa"])
             .all()
             .also::<autoscaling_v1::HorizontalPodAutoscaler>()
@@ -230,7 +234,7 @@ fn cluster_rows() -> Vec<Resource> {
         of::<coordination::Lease>().rules(kinds::lease::STRATEGY),
         of::<events::Event>()
             .rules(kinds::event::EVENTS)
-            .converted(kinds::event::convert)
+            .converted(|event, version, _| kinds::event::convert(event, version))
             .short(&["ev"])
             .stored_as("v1")
             .fields(&[
@@ -271,6 +275,9 @@ fn cluster_rows() -> Vec<Resource> {
         of::<storagemigration::StorageVersionMigration>().rules(kinds::device::MIGRATION).status(),
         of::<apiextensions::CustomResourceDefinition>()
             .rules(kinds::extension::DEFINITION)
+            .ruled_by(kinds::extension::DefinitionRules)
+            .converted(kinds::extension::convert)
+            .also::<v1beta1::CustomResourceDefinition>()
             .short(&["crd", "crds"])
             .in_category("api-extensions")
             .at("apiextensions.k8s.io/customresourcedefinitions/")
@@ -295,20 +302,24 @@ fn review_rows() -> Vec<Resource> {
     ]
 }
 
-const STATUS: Part = Part { name: "status", writes: &["status"], reserved: true };
-const FINALIZE: Part = Part { name: "finalize", writes: &["spec.finalizers"], reserved: true };
-const APPROVAL: Part = Part { name: "approval", writes: &["status.conditions"], reserved: true };
+const FINALIZE: Part = Part { name: "finalize", writes: &["spec.finalizers"], ..Part::STATUS };
+const APPROVAL: Part = Part { name: "approval", writes: &["status.conditions"], ..Part::STATUS };
 const EPHEMERAL_CONTAINERS: Part =
-    Part { name: "ephemeralcontainers", writes: &["spec.ephemeralContainers"], reserved: true };
+    Part { name: "ephemeralcontainers", writes: &["spec.ephemeralContainers"], ..Part::STATUS };
 /// Everything else in the containers is kept by the strategy of pods.
 const RESIZE: Part = Part {
     name: "resize",
     writes: &["spec.containers", "spec.initContainers", "spec.resources"],
     reserved: false,
+    metadata: true,
 };
 
-const SPEC_SELECTOR: Scale =
-    Scale { replicas: "spec.replicas", status_replicas: "status.replicas", selector: "spec.selector" };
+const SPEC_SELECTOR: Scale = Scale {
+    replicas: Cow::Borrowed("spec.replicas"),
+    status_replicas: Cow::Borrowed("status.replicas"),
+    selector: Cow::Borrowed("spec.selector"),
+    optional: true,
+};
 
 /// Whether a scope is that of objects in namespaces.
 trait Scope {
@@ -324,12 +335,8 @@ impl Scope for NamespaceResourceScope {
 }
 
 fn version<T: Typed + JsonSchema>() -> Version {
-    Version {
-        name: T::VERSION.to_owned(),
-        type_name: T::schema_name().into_owned(),
-        source: Source::Type(|generator| generator.subschema_for::<T>()),
-        schema: OnceLock::new(),
-    }
+    let source = Source::Type(|generator| generator.subschema_for::<T>());
+    Version::new(T::VERSION, T::schema_name().into_owned(), source)
 }
 
 /// A row with what the type itself says.
@@ -345,6 +352,7 @@ fn of<T: Typed<Scope: Scope> + JsonSchema>() -> Resource {
         namespaced: <T::Scope as Scope>::NAMESPACED,
         versions: vec![version::<T>()],
         stored_as: T::API_VERSION.to_owned(),
+        handled_as: T::API_VERSION.to_owned(),
         deletes_collections: true,
         prefix: format!("{}/", T::URL_PATH_SEGMENT),
         parts: vec![],
@@ -352,9 +360,10 @@ fn of<T: Typed<Scope: Scope> + JsonSchema>() -> Resource {
         actions: vec![],
         review: None,
         columns: columns::of(T::GROUP, T::KIND),
-        fields: &[],
+        fields: vec![],
         strategy: Strategy::PLAIN,
-        convert: None,
+        rules: Arc::new(Strategy::PLAIN),
+        conversion: Conversion::Rename,
     }
 }
 
@@ -384,7 +393,7 @@ impl Resource {
     }
 
     fn status(self) -> Self {
-        self.with_part(STATUS)
+        self.with_part(Part::STATUS)
     }
 
     fn with_part(mut self, part: Part) -> Self {
@@ -403,7 +412,7 @@ impl Resource {
     }
 
     fn fields(mut self, fields: &'static [&'static str]) -> Self {
-        self.fields = fields;
+        self.fields = fields.iter().map(|field| Cow::Borrowed(*field)).collect();
         self
     }
 
@@ -415,6 +424,7 @@ impl Resource {
 
     fn stored_as(mut self, api_version: &str) -> Self {
         self.stored_as = api_version.to_owned();
+        self.handled_as = api_version.to_owned();
         self
     }
 
@@ -426,12 +436,19 @@ impl Resource {
     /// The kind's own rules.
     fn rules(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
+        self.rules = Arc::new(strategy);
+        self
+    }
+
+    /// Rules in place of those of the strategy.
+    fn ruled_by(mut self, rules: impl Rules + 'static) -> Self {
+        self.rules = Arc::new(rules);
         self
     }
 
     /// How its forms are turned into each other.
-    fn converted(mut self, convert: fn(&mut windlass_machinery::object::Object, &str)) -> Self {
-        self.convert = Some(convert);
+    fn converted(mut self, convert: Convert) -> Self {
+        self.conversion = Conversion::With(convert);
         self
     }
 }

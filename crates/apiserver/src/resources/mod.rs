@@ -1,22 +1,32 @@
 //! Resources as data: what is served, one row each.
 //!
 //! A [`Resource`] says what it is called, where it is stored, which parts of it are written separately, what
-//! its table shows, and how it is defaulted and validated ([`Strategy`]). Built-in rows are in [`builtin`];
-//! the handlers know no kinds.
+//! its table shows, and how it is defaulted and validated ([`Rules`]). Built-in rows are in [`builtin`]; those of
+//! custom kinds are made from their definitions (`crd`) and come and go with them. The handlers know no kinds.
 
 pub mod builtin;
+mod catalog;
 mod kinds;
 mod strategy;
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
     fmt,
     sync::{Arc, OnceLock},
 };
 
-use windlass_machinery::{object::Object, schema::Node, table::Column};
+use windlass_machinery::{
+    field::Errors,
+    object::Object,
+    schema::{Node, Report, check, check_applied},
+    table::Column,
+};
 
-pub use self::strategy::{Grace, Strategy};
+pub use self::{
+    catalog::{Catalog, Group},
+    strategy::{Grace, Rules, Strategy},
+};
+use crate::crd;
 
 /// One resource: everything the server knows about it.
 pub struct Resource {
@@ -40,6 +50,9 @@ pub struct Resource {
     pub versions: Vec<Version>,
     /// The `apiVersion` of its objects in the store.
     pub stored_as: String,
+    /// The `apiVersion` in which its objects are defaulted, admitted and validated: for built-in kinds that of
+    /// the store, for custom kinds that of the request.
+    pub handled_as: String,
     /// Whether many of its objects can be deleted with one request.
     pub deletes_collections: bool,
     /// Where its objects are in the store: the beginning of their keys, with a slash at the end. Empty for
@@ -56,12 +69,28 @@ pub struct Resource {
     /// The columns of its table.
     pub columns: Vec<Column>,
     /// Fields that can be selected by, besides the name and the namespace.
-    pub fields: &'static [&'static str],
-    /// How its objects are defaulted, validated and changed.
+    pub fields: Vec<Cow<'static, str>>,
+    /// How its objects are prepared, changed and deleted.
     pub strategy: Strategy,
-    /// Turns an object into the form of this `apiVersion`, where there are several.
-    pub convert: Option<fn(&mut Object, &str)>,
+    /// How its objects are defaulted and validated.
+    pub rules: Arc<dyn Rules>,
+    /// How its objects are turned into other versions.
+    pub conversion: Conversion,
 }
+
+/// How objects are turned from one version into another.
+#[derive(Clone)]
+pub enum Conversion {
+    /// The versions differ in nothing but their names.
+    Rename,
+    /// By a function.
+    With(Convert),
+    /// As the definition of a custom kind says: by its schemas, and by a webhook where it has one.
+    Custom(Arc<crd::Kind>),
+}
+
+/// Turns an object into the form of an `apiVersion`, and tells what cannot be turned.
+pub type Convert = fn(&mut Object, &str, &mut Errors);
 
 /// One served version of a resource.
 pub struct Version {
@@ -71,6 +100,8 @@ pub struct Version {
     pub type_name: String,
     /// Where its schema comes from.
     pub source: Source,
+    /// What clients are told who use it although they should not.
+    pub warning: Option<String>,
     /// Its schema, compiled on first use.
     schema: OnceLock<Node>,
 }
@@ -80,15 +111,38 @@ pub struct Version {
 pub enum Source {
     /// A Rust type: asks the generator for it and what it refers to.
     Type(fn(&mut schemars::SchemaGenerator) -> schemars::Schema),
-    /// A JSON schema that refers to nothing, as custom resources bring it. What it says of `apiVersion`,
-    /// `kind` and `metadata` does not count.
-    Document(Arc<serde_json::Value>),
+    /// The definition of a custom kind.
+    Custom(Arc<crd::Kind>),
 }
 
 impl Version {
+    /// A version whose schema is yet to be compiled.
+    pub(crate) fn new(name: &str, type_name: String, source: Source) -> Self {
+        Version { name: name.to_owned(), type_name, source, warning: None, schema: OnceLock::new() }
+    }
+
     /// The compiled schema.
     pub fn schema(&self) -> &Node {
-        self.schema.get_or_init(|| crate::openapi::compile(&self.type_name, &self.source))
+        match &self.source {
+            Source::Type(ask) => self.schema.get_or_init(|| crate::openapi::compile(&self.type_name, *ask)),
+            Source::Custom(kind) => kind.node(),
+        }
+    }
+
+    /// Holds what a client sent against the schema: drops what is not known, and tells of it and of wrong types.
+    pub(crate) fn inspect(&self, object: &mut Object) -> Report {
+        match &self.source {
+            Source::Type(_) => check(self.schema(), object),
+            Source::Custom(kind) => kind.inspect(object),
+        }
+    }
+
+    /// The same for what a client applies, which may hold `null`s.
+    pub(crate) fn inspect_applied(&self, object: &mut Object) -> Report {
+        match &self.source {
+            Source::Type(_) => check_applied(self.schema(), object),
+            Source::Custom(kind) => kind.inspect_applied(object),
+        }
     }
 }
 
@@ -101,17 +155,27 @@ pub struct Part {
     pub writes: &'static [&'static str],
     /// Whether writes to the object itself leave those fields alone.
     pub reserved: bool,
+    /// Whether labels, annotations and finalizers can be written through it as well.
+    pub metadata: bool,
+}
+
+impl Part {
+    /// The status, as every built-in kind that has one has it.
+    pub(crate) const STATUS: Part =
+        Part { name: "status", writes: &["status"], reserved: true, metadata: true };
 }
 
 /// Where `scale` finds its numbers: dotted paths.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Scale {
     /// The number wanted.
-    pub replicas: &'static str,
+    pub replicas: Cow<'static, str>,
     /// The number there is.
-    pub status_replicas: &'static str,
-    /// The selector: an object, a map of labels, or a string.
-    pub selector: &'static str,
+    pub status_replicas: Cow<'static, str>,
+    /// The selector: an object, a map of labels, or a string. Empty: there is none.
+    pub selector: Cow<'static, str>,
+    /// Whether an object may leave out the number wanted.
+    pub optional: bool,
 }
 
 /// What else can be done to one object.
@@ -177,6 +241,14 @@ impl Resource {
         !self.prefix.is_empty()
     }
 
+    /// What makes it a custom kind, if it is one.
+    pub(crate) fn custom(&self) -> Option<&Arc<crd::Kind>> {
+        match &self.conversion {
+            Conversion::Custom(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// The part of this name.
     pub fn part(&self, name: &str) -> Option<&Part> {
         self.parts.iter().find(|part| part.name == name)
@@ -196,31 +268,5 @@ impl Resource {
             true => format!("{}{namespace}/", self.prefix),
             false => self.prefix.clone(),
         }
-    }
-}
-
-/// Everything that is served.
-#[derive(Debug, Default)]
-pub struct Catalog {
-    resources: Vec<Arc<Resource>>,
-    by_name: HashMap<(String, String), Arc<Resource>>,
-}
-
-impl Catalog {
-    /// A catalog of these rows.
-    pub fn new(rows: impl IntoIterator<Item = Arc<Resource>>) -> Self {
-        let resources: Vec<Arc<Resource>> = rows.into_iter().collect();
-        let by_name = resources.iter().map(|row| ((row.group.clone(), row.plural.clone()), Arc::clone(row)));
-        Catalog { by_name: by_name.collect(), resources }
-    }
-
-    /// All rows.
-    pub fn all(&self) -> &[Arc<Resource>] {
-        &self.resources
-    }
-
-    /// The row of this group and plural.
-    pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.by_name.get(&(group.to_owned(), plural.to_owned()))
     }
 }

@@ -2,10 +2,44 @@
 
 use windlass_machinery::{field::Errors, object::Object};
 
-/// How objects of one resource are defaulted, validated and changed.
+use crate::status::Outcome;
+
+/// How objects of one resource are defaulted and validated.
 ///
-/// All of it works on the version that is stored. `default` runs on everything a client sends; then come
-/// mutating admission, `default` once more, `prepare_*`, `validate*`, and validating admission.
+/// For a built-in kind that is what its [`Strategy`] says; a custom kind brings rules with data, its schema.
+/// All of it works on the version in which objects are handled ([`Resource::handled_as`]). `default` runs on
+/// everything a client sends; then come mutating admission, `default` once more, the strategy's `prepare_*`,
+/// `validate`, and validating admission.
+///
+/// [`Resource::handled_as`]: super::Resource::handled_as
+pub trait Rules: Send + Sync {
+    /// Fills in what the client left out, and drops what the kind does not have. Refused when that would make the
+    /// object too large.
+    fn default(&self, object: &mut Object) -> Outcome<()>;
+
+    /// Finds faults in an object and, if there is an old one, in the change. `part` is the subresource it came
+    /// through.
+    fn validate(&self, new: &Object, old: Option<&Object>, part: Option<&str>, errors: &mut Errors);
+}
+
+impl Rules for Strategy {
+    fn default(&self, object: &mut Object) -> Outcome<()> {
+        (self.default)(object);
+        Ok(())
+    }
+
+    fn validate(&self, new: &Object, old: Option<&Object>, part: Option<&str>, errors: &mut Errors) {
+        if part.is_none() {
+            (self.validate)(new, errors);
+        }
+        if let Some(old) = old {
+            (self.validate_update)(new, old, part, errors);
+        }
+    }
+}
+
+/// How objects of one kind are prepared, changed and deleted. Plain data: the rules of a built-in kind are
+/// constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy {
     /// Fills in what the client left out.

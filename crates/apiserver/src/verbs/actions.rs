@@ -135,6 +135,7 @@ async fn bind_pod(
         name: "binding",
         writes: &["spec.nodeName", "status.conditions"],
         reserved: false,
+        metadata: true,
     };
     author.api_version = "v1";
     server.registry.update(pods, &target.namespace, name, Some(&part), &change, &mut author).await?;

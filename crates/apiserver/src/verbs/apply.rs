@@ -12,7 +12,7 @@ use windlass_machinery::{
     field::Errors,
     managed::{Operation, Write},
     object::{self, Object, metadata, str_at},
-    schema::{Node, check, check_applied},
+    schema::Report,
     time,
 };
 
@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     http::{Body, Target},
-    registry::{Served, holds_reserved, restrict_applied, to_stored, unowned_before},
+    registry::{Served, holds_reserved, restrict_applied, to_handled, unowned_before},
+    resources::Version,
     server::{ApiServer, Call},
     status::{Outcome, Status},
 };
@@ -82,9 +83,9 @@ impl Configuration {
     }
 
     /// Holds the configuration against a schema. Unlike elsewhere, fields that are not known are always refused.
-    pub(crate) fn check(&mut self, schema: &Node) -> Outcome<()> {
+    pub(crate) fn check(&mut self, inspect: impl FnOnce(&mut Object) -> Report) -> Outcome<()> {
         let object = &mut self.object;
-        let report = without_blocking(self.n_bytes, || check_applied(schema, object));
+        let report = without_blocking(self.n_bytes, || inspect(object));
         let unknown = report.unknown.iter().map(|field| format!(".{field}: field not declared in schema"));
         let faults: Vec<String> = unknown.chain(report.faults.iter().cloned()).collect();
         match faults.as_slice() {
@@ -169,9 +170,9 @@ pub(crate) async fn apply(
 ) -> Outcome<Response<Body>> {
     let resource = &target.resource;
     let version = resource.version(&target.version).ok_or_else(Status::no_such_path)?;
-    let (schema, api_version) = (version.schema(), resource.api_version(&target.version));
+    let api_version = resource.api_version(&target.version);
     let mut creating = Configuration::read(call, target, body, (&api_version, &resource.kind))?;
-    creating.check(schema)?;
+    creating.check(|object| version.inspect_applied(object))?;
     restrict_applied(resource, part, true, &mut creating.object);
     let mut changing = Cow::Borrowed(&creating);
     if part.is_none() && holds_reserved(resource, &creating.object) {
@@ -185,7 +186,7 @@ pub(crate) async fn apply(
     let change = |current: &Object| {
         let mut new = changing.merged(current, &through)?;
         if has_nulls {
-            check(schema, &mut new);
+            version.inspect(&mut new);
         }
         check_name(target, &new)?;
         Ok(new)
@@ -202,7 +203,7 @@ pub(crate) async fn apply(
             Err(status) if status.code == 404 && part.is_none() => {}
             outcome => break outcome?,
         }
-        let new = created(target, &creating, &through, schema)?;
+        let new = created(target, &creating, &through, version)?;
         match server.registry.create(resource, &target.namespace, new, &mut author).await {
             Err(status) if status.reason == "AlreadyExists" && attempt < ATTEMPTS => {}
             outcome => break outcome?,
@@ -213,7 +214,12 @@ pub(crate) async fn apply(
 }
 
 /// The object that a configuration makes where there is none, in the form in which it is stored.
-fn created(target: &Target, config: &Configuration, through: &Through<'_>, schema: &Node) -> Outcome<Object> {
+fn created(
+    target: &Target,
+    config: &Configuration,
+    through: &Through<'_>,
+    version: &Version,
+) -> Outcome<Object> {
     let uid = object::uid(&config.object);
     if !uid.is_empty() {
         let why = format!(
@@ -223,10 +229,10 @@ fn created(target: &Target, config: &Configuration, through: &Through<'_>, schem
         return Err(Status::conflict(&target.resource, name, &why));
     }
     let mut new = config.merged(&Object::new(), through)?;
-    check(schema, &mut new);
+    version.inspect(&mut new);
     check_name(target, &new)?;
     settle_namespace(target, &mut new)?;
-    to_stored(&target.resource, &mut new, through.api_version);
+    to_handled(&target.resource, &mut new, through.api_version)?;
     Ok(new)
 }
 

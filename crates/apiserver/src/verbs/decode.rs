@@ -8,14 +8,13 @@ use serde_json::Value;
 use windlass_machinery::{
     decode::{DecodeError, Decoded, decode_json, decode_yaml},
     object::{Object, str_at},
-    schema::{Node, check},
+    schema::{Node, Report, check},
 };
 
 use super::without_blocking;
 use crate::{
     codec::protobuf,
     http::{Encoding, TAKEN_OF_CUSTOM, Target, of_body},
-    resources::Source,
     server::Call,
     status::{Outcome, Status},
 };
@@ -98,13 +97,14 @@ fn summary(body: &[u8]) -> String {
 pub(crate) fn object(call: &mut Call, target: &Target, bytes: &Bytes) -> Outcome<Object> {
     let kind = &target.resource.kind;
     let version = target.resource.version(&target.version).ok_or_else(Status::no_such_path)?;
-    if matches!(version.source, Source::Document(_)) && of_body(&call.headers)? == Encoding::Protobuf {
+    if target.resource.custom().is_some() && of_body(&call.headers)? == Encoding::Protobuf {
         return Err(Status::unsupported_media_type(TAKEN_OF_CUSTOM));
     }
     let Decoded { mut object, duplicates } = body(call, bytes, kind)?;
     let api_version = target.resource.api_version(&target.version);
     settle_kind(&mut object, &api_version, kind)?;
-    fields(call, &mut object, version.schema(), &api_version, kind, duplicates)?;
+    let report = version.inspect(&mut object);
+    fields(call, report, &api_version, kind, duplicates)?;
     Ok(object)
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Extra {
 }
 
 fn compiled<T: JsonSchema>() -> Node {
-    crate::openapi::compile(&T::schema_name(), &Source::Type(|generator| generator.subschema_for::<T>()))
+    crate::openapi::compile(&T::schema_name(), |generator| generator.subschema_for::<T>())
 }
 
 /// How to delete. Clients send it in the version of whatever they delete.
@@ -158,7 +158,8 @@ pub(crate) fn extra(call: &mut Call, bytes: &Bytes, extra: &Extra) -> Outcome<Ob
     let usual = extra.api_versions.first().copied().unwrap_or("v1");
     let api_version = known.unwrap_or(usual).to_owned();
     settle_kind(&mut object, &api_version, extra.kind)?;
-    fields(call, &mut object, &extra.schema, &api_version, extra.kind, duplicates)?;
+    let report = check(&extra.schema, &mut object);
+    fields(call, report, &api_version, extra.kind, duplicates)?;
     Ok(object)
 }
 
@@ -188,17 +189,15 @@ pub(crate) fn settle_kind(object: &mut Object, api_version: &str, kind: &str) ->
     Ok(())
 }
 
-/// Checks the types of the fields and finds those that are not known.
-pub(crate) fn fields(
+/// Refuses fields of the wrong type, and tells of those that are not known.
+fn fields(
     call: &mut Call,
-    object: &mut Object,
-    schema: &Node,
+    report: Report,
     api_version: &str,
     kind: &str,
     duplicates: Vec<String>,
 ) -> Outcome<()> {
     let validation = FieldValidation::of(call)?;
-    let report = check(schema, object);
     if let Some(fault) = report.faults.first() {
         let version = api_version.rsplit('/').next().unwrap_or_default();
         return Err(Status::bad_request(format!(

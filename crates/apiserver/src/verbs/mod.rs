@@ -23,10 +23,10 @@ use windlass_machinery::{
 };
 
 use crate::{
-    http::{Body, Route, Target, is_dry_run, of_objects},
+    http::{Body, Route, Target, is_dry_run, media_type, of_objects},
     openapi::{self, Document, Documents},
     registry::{Author, Rendering, Written, render::Include},
-    resources::{Action, Part},
+    resources::{Action, Catalog, Part},
     server::{ApiServer, Call},
     status::{Outcome, Status},
 };
@@ -45,46 +45,87 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    let target = match route {
+    let mut target = match route {
         Route::Resource(target) => target,
         other => return describe(server, call, other).await,
     };
-    let body = match call.method {
-        Method::GET | Method::HEAD => Bytes::new(),
-        _ => read_body(server, body).await?,
-    };
+    let reads = matches!(call.method, Method::GET | Method::HEAD);
+    let body = if reads { Bytes::new() } else { read_body(server, body).await? };
     check_names(&target)?;
+    for _ in 0..REDEFINED {
+        call.warnings.clear();
+        match dispatch(server, call, &target, &body).await {
+            // Its definition has changed meanwhile: it begins anew, by the rules that hold now.
+            Err(status) if status.redefined => {
+                let catalog = server.registry.catalog.load_full();
+                let (row, version) = (&target.resource, &target.version);
+                let row = catalog.at(&row.group, version, &row.plural).cloned();
+                target.resource = row.ok_or_else(Status::no_such_path)?;
+            }
+            Ok(response) if !reads && server.definitions.is_theirs(&target.resource) => {
+                // What is created is waited for where its name is known.
+                if call.method != Method::POST {
+                    server.definitions.caught_up(&server.registry, target.name.as_deref()).await;
+                }
+                return Ok(response);
+            }
+            outcome => return outcome,
+        }
+    }
+    Err(Status::redefined())
+}
+
+/// The patches that are understood for custom kinds, which do not say how their lists are merged.
+const PATCHES_OF_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+/// How often a request begins anew when its resource is defined anew. The time it may take is bounded besides.
+const REDEFINED: usize = 100;
+
+/// Answers a request about objects.
+async fn dispatch(
+    server: &Arc<ApiServer>,
+    call: &mut Call,
+    target: &Target,
+    body: &Bytes,
+) -> Outcome<Response<Body>> {
     if !matches!(call.method, Method::GET | Method::HEAD) {
         // Whoever cannot be answered must not have written.
-        rendering(call, &target)?;
+        rendering(call, target)?;
+    }
+    let version = target.resource.version(&target.version);
+    call.warnings.extend(version.and_then(|version| version.warning.clone()));
+    let is_strategic = media_type(&call.headers) == "application/strategic-merge-patch+json";
+    if call.method == Method::PATCH && is_strategic && target.resource.custom().is_some() {
+        return Err(Status::unsupported_media_type(PATCHES_OF_CUSTOM));
     }
     if target.watch && !matches!(call.method, Method::GET | Method::HEAD) {
         return Err(Status::method_not_allowed());
     }
     if let Some(sub) = target.sub.as_deref() {
-        return subresource(server, call, &target, sub, &body).await;
+        return subresource(server, call, target, sub, body).await;
     }
     let resource = &target.resource;
     if resource.review.is_some() {
         return match call.method {
-            Method::POST if target.name.is_none() => reviews::create(server, call, &target, &body).await,
+            Method::POST if target.name.is_none() => reviews::create(server, call, target, body).await,
             _ => Err(Status::method_not_allowed()),
         };
     }
     match (call.method.as_str(), &target.name) {
         ("GET" | "HEAD", _) if target.watch || call.query.flag("watch") => {
-            read::watch(server, call, &target).await
+            read::watch(server, call, target).await
         }
-        ("GET" | "HEAD", Some(_)) => read::get(server, call, &target).await,
-        ("GET" | "HEAD", None) => read::list(server, call, &target).await,
+        ("GET" | "HEAD", Some(_)) => read::get(server, call, target).await,
+        ("GET" | "HEAD", None) => read::list(server, call, target).await,
         ("POST", None) if resource.namespaced && target.namespace.is_empty() => {
             Err(Status::method_not_allowed())
         }
-        ("POST", None) => write::create(server, call, &target, &body).await,
-        ("PUT", Some(_)) => write::update(server, call, &target, None, &body).await,
-        ("PATCH", Some(_)) => patch::patch(server, call, &target, None, &body).await,
-        ("DELETE", Some(_)) => delete::delete(server, call, &target, &body).await,
-        ("DELETE", None) => delete::delete_collection(server, call, &target, &body).await,
+        ("POST", None) => write::create(server, call, target, body).await,
+        ("PUT", Some(_)) => write::update(server, call, target, None, body).await,
+        ("PATCH", Some(_)) => patch::patch(server, call, target, None, body).await,
+        ("DELETE", Some(_)) => delete::delete(server, call, target, body).await,
+        ("DELETE", None) => delete::delete_collection(server, call, target, body).await,
         _ => Err(Status::method_not_allowed()),
     }
 }
@@ -138,32 +179,36 @@ async fn describe(server: &Arc<ApiServer>, call: &Call, route: Route) -> Outcome
     if !matches!(call.method, Method::GET | Method::HEAD) {
         return Err(Status::method_not_allowed());
     }
-    let described = server.described.load_full();
+    let catalog = server.registry.catalog.load_full();
     // A document that is asked for the first time takes a while to build.
-    let build = |find: fn(&Documents, &str) -> Option<Arc<Document>>, path: String| {
-        let described = Arc::clone(&described);
-        tokio::task::spawn_blocking(move || find(&described.openapi, &path))
+    let build = |find: fn(&Documents, &Catalog, &str) -> Option<Arc<Document>>, path: String| {
+        let (server, catalog) = (Arc::clone(server), Arc::clone(&catalog));
+        tokio::task::spawn_blocking(move || find(&server.openapi, &catalog, &path))
     };
     match route {
-        Route::CoreVersions => Ok(described.discovery.core(&call.headers)),
-        Route::Groups => Ok(described.discovery.groups(&call.headers)),
-        Route::Group(group) => described.discovery.group(&group).ok_or_else(Status::no_such_path),
+        Route::CoreVersions => Ok(server.discovery.core(&catalog, &call.headers)),
+        Route::Groups => Ok(server.discovery.groups(&catalog, &call.headers)),
+        Route::Group(group) => server.discovery.group(&catalog, &group).ok_or_else(Status::no_such_path),
         Route::Version(group, version) => {
-            described.discovery.version(&group, &version).ok_or_else(Status::no_such_path)
+            server.discovery.version(&catalog, &group, &version).ok_or_else(Status::no_such_path)
         }
         Route::OpenApiV2 if takes_protobuf(call) => {
-            document(build(|all, _| Some(all.v2_protobuf()), String::new()).await, call)
+            document(build(|all, catalog, _| Some(all.v2_protobuf(catalog)), String::new()).await, call)
         }
-        Route::OpenApiV2 => document(build(|all, _| Some(all.v2()), String::new()).await, call),
-        Route::OpenApiIndex => document(build(|all, _| Some(all.index()), String::new()).await, call),
-        Route::OpenApi(path) => document(build(|all, path| all.v3(path), path).await, call),
+        Route::OpenApiV2 => {
+            document(build(|all, catalog, _| Some(all.v2(catalog)), String::new()).await, call)
+        }
+        Route::OpenApiIndex => {
+            document(build(|all, catalog, _| Some(all.index(catalog)), String::new()).await, call)
+        }
+        Route::OpenApi(path) => document(build(|all, catalog, path| all.v3(catalog, path), path).await, call),
         Route::Health(endpoint, check) => Ok(server.health(endpoint, check.as_deref(), &call.query)),
         Route::Metrics => Ok(text(
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             server.metrics.render(server),
         )),
         Route::ServerVersion => Ok(json(StatusCode::OK, crate::discovery::version_info().to_string())),
-        Route::Paths => Ok(json(StatusCode::OK, described.discovery.paths())),
+        Route::Paths => Ok(json(StatusCode::OK, server.discovery.paths(&catalog))),
         Route::Resource(_) => Err(Status::internal("a resource is not a document")),
     }
 }

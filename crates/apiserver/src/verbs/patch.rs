@@ -8,13 +8,13 @@ use windlass_machinery::{
     field::{Errors, Fault},
     object::Object,
     patch::{PatchError, json_patch, merge_patch, strategic_merge},
-    schema::{Node, check},
+    schema::{Node, Report, check},
 };
 
 use super::{ThroughPart, apply, author, decode::FieldValidation, manager, write::check_name, written};
 use crate::{
     http::{Body, Target, media_type},
-    resources::Source,
+    resources::Version,
     server::{ApiServer, Call},
     status::{Outcome, Status},
 };
@@ -30,10 +30,6 @@ pub(crate) enum PatchKind {
 /// What is understood in a patch.
 const TAKEN: &str = "application/json-patch+json, application/merge-patch+json, \
                      application/strategic-merge-patch+json, application/apply-patch+yaml";
-
-/// What is understood in a patch of a custom resource, whose lists have no strategies.
-const TAKEN_OF_CUSTOM: &str =
-    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// A patch, ready to be applied any number of times.
 pub(crate) struct Patch {
@@ -77,13 +73,13 @@ impl Patch {
     pub(crate) fn apply_checked(
         &self,
         current: &Object,
-        schema: &Node,
+        shape: Shape<'_>,
         target: &Target,
         validation: FieldValidation,
     ) -> Outcome<(Object, Vec<String>)> {
-        let mut new = self.apply(current, schema).map_err(|error| failed(&error, target))?;
+        let mut new = self.apply(current, shape.schema()).map_err(|error| failed(&error, target))?;
         keep_kind(&mut new, current, target)?;
-        let report = check(schema, &mut new);
+        let report = shape.inspect(&mut new);
         if let Some(fault) = report.faults.first() {
             return Err(refused(target, fault));
         }
@@ -113,6 +109,31 @@ impl Patch {
     }
 }
 
+/// What the outcome of a patch is held against.
+#[derive(Clone, Copy)]
+pub(crate) enum Shape<'a> {
+    /// One version of a resource.
+    Of(&'a Version),
+    /// A type that has no row.
+    Extra(&'a Node),
+}
+
+impl<'a> Shape<'a> {
+    fn schema(self) -> &'a Node {
+        match self {
+            Shape::Of(version) => version.schema(),
+            Shape::Extra(schema) => schema,
+        }
+    }
+
+    fn inspect(self, object: &mut Object) -> Report {
+        match self {
+            Shape::Of(version) => version.inspect(object),
+            Shape::Extra(schema) => check(schema, object),
+        }
+    }
+}
+
 /// Changes an object, or a part of it.
 pub(crate) async fn patch(
     server: &ApiServer,
@@ -127,16 +148,12 @@ pub(crate) async fn patch(
     let resource = &target.resource;
     let version = resource.version(&target.version).ok_or_else(Status::no_such_path)?;
     let patch = Patch::read(call, body)?;
-    if patch.kind == PatchKind::Strategic && matches!(version.source, Source::Document(_)) {
-        return Err(Status::unsupported_media_type(TAKEN_OF_CUSTOM));
-    }
     let validation = FieldValidation::of(call)?;
     let name = target.name.as_deref().unwrap_or_default();
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
-    let schema = version.schema();
     let findings = parking_lot::Mutex::new(vec![]);
     let change = |current: &Object| {
-        let (new, found) = patch.apply_checked(current, schema, target, validation)?;
+        let (new, found) = patch.apply_checked(current, Shape::Of(version), target, validation)?;
         *findings.lock() = found;
         Ok(new)
     };

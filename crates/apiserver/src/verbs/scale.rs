@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use windlass_machinery::{
     field::Errors,
     object::{self, Object, int_at},
+    schema::check_applied,
     selector::LabelSelector,
 };
 
 use super::{
     apply::{Configuration, Through},
     author, decode, json as answer_json, manager,
-    patch::Patch,
+    patch::{Patch, Shape},
     write::check_name,
 };
 use crate::{
@@ -37,12 +38,17 @@ pub(crate) async fn answer(
     body: &Bytes,
 ) -> Outcome<Response<Body>> {
     let resource = &target.resource;
-    let scale = resource.scale.ok_or_else(Status::no_such_path)?;
+    let scale = resource.scale.as_ref().ok_or_else(Status::no_such_path)?;
     let name = target.name.as_deref().unwrap_or_default();
     let wanted: Wanted<'_> = match call.method.as_str() {
         "GET" | "HEAD" => {
             let entry = server.registry.get(resource, &target.namespace, name, None).await?;
-            let shown = show(&registry::parse(&entry)?, &scale);
+            let object = registry::parse(&entry)?;
+            if !scale.optional && get_path(&object, &scale.replicas).is_none() {
+                let why = format!("the spec replicas field \".{}\" does not exist", scale.replicas);
+                return Err(Status::internal(why));
+            }
+            let shown = show(&object, scale);
             return Ok(answer_json(StatusCode::OK, Value::Object(shown).to_string()));
         }
         "PUT" => {
@@ -51,27 +57,27 @@ pub(crate) async fn answer(
             Box::new(move |_: &Object| Ok(given.clone()))
         }
         "PATCH" if media_type(&call.headers) == super::apply::MEDIA_TYPE => {
-            return applied(server, call, target, &scale, body).await;
+            return applied(server, call, target, scale, body).await;
         }
         "PATCH" => {
             let patch = Patch::read(call, body)?;
             let validation = decode::FieldValidation::of(call)?;
             Box::new(move |shown: &Object| {
-                Ok(patch.apply_checked(shown, &decode::SCALE.schema, target, validation)?.0)
+                Ok(patch.apply_checked(shown, Shape::Extra(&decode::SCALE.schema), target, validation)?.0)
             })
         }
         _ => return Err(Status::method_not_allowed()),
     };
     let change = |current: &Object| {
-        let given = wanted(&show(current, &scale))?;
-        apply(name, current, &given, &scale)
+        let given = wanted(&show(current, scale))?;
+        apply(name, current, &given, scale)
     };
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
     let mut author = author(call, &manager, &api_version)?;
     author.through = SCALE;
     let done = server.registry.update(resource, &target.namespace, name, None, &change, &mut author).await?;
     let warnings = author.warnings;
-    answer_with(call, &done, warnings, &scale)
+    answer_with(call, &done, warnings, scale)
 }
 
 /// Applies a scale: to the object, this is the configuration of nothing but the number of replicas.
@@ -85,7 +91,7 @@ async fn applied(
     let resource = &target.resource;
     let name = target.name.as_deref().unwrap_or_default();
     let mut config = Configuration::read(call, target, body, ("autoscaling/v1", "Scale"))?;
-    config.check(&decode::SCALE.schema)?;
+    config.check(|object| check_applied(&decode::SCALE.schema, object))?;
     if int_at(&config.object, &["spec", "replicas"]).is_none() {
         let mut errors = Errors::new();
         errors.at("spec", |errors| errors.required("replicas", "must be applied to a scale"));
@@ -127,7 +133,7 @@ pub(crate) fn show(object: &Object, scale: &Scale) -> Object {
     let metadata: Object =
         kept.iter().filter_map(|field| Some(((*field).to_owned(), metadata.get(*field)?.clone()))).collect();
     let number = |path: &str| get_path(object, path).and_then(Value::as_i64).unwrap_or(0);
-    let selector = match get_path(object, scale.selector) {
+    let selector = match get_path(object, &scale.selector) {
         Some(Value::String(text)) => text.clone(),
         // A selector of labels, or a bare map of them as replication controllers have it.
         Some(selector)
@@ -140,7 +146,7 @@ pub(crate) fn show(object: &Object, scale: &Scale) -> Object {
             .unwrap_or_default(),
         None => String::new(),
     };
-    let mut status = json!({"replicas": number(scale.status_replicas)});
+    let mut status = json!({"replicas": number(&scale.status_replicas)});
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
@@ -148,7 +154,7 @@ pub(crate) fn show(object: &Object, scale: &Scale) -> Object {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": number(scale.replicas)},
+        "spec": {"replicas": number(&scale.replicas)},
         "status": status,
     });
     match shown {
@@ -168,7 +174,7 @@ fn apply(name: &str, current: &Object, given: &Object, scale: &Scale) -> Outcome
         return Err(Status::invalid("autoscaling", "Scale", name, &errors));
     }
     let mut new = current.clone();
-    set_path(&mut new, scale.replicas, Some(replicas.into()));
+    set_path(&mut new, &scale.replicas, Some(replicas.into()));
     for field in ["resourceVersion", "uid"] {
         let value = object::metadata(given).get(field).cloned();
         match value {

@@ -6,12 +6,13 @@ use serde_json::Value;
 use windlass_machinery::{
     field::Errors,
     object::{self, Object, metadata_mut, str_at},
+    stored::Stored,
 };
 
 use super::{ThroughPart, author, decode, manager, written};
 use crate::{
     http::{Body, Target},
-    registry::to_stored,
+    registry::to_handled,
     resources::Resource,
     server::{ApiServer, Call},
     status::{Outcome, Status},
@@ -28,7 +29,7 @@ pub(crate) async fn create(
     settle_namespace(target, &mut new)?;
     let resource = &target.resource;
     let (manager, api_version) = (manager(call)?, resource.api_version(&target.version));
-    to_stored(resource, &mut new, &api_version);
+    to_handled(resource, &mut new, &api_version)?;
     if object::name(&new).is_empty()
         && str_at(&new, &["metadata", "generateName"]).unwrap_or_default().is_empty()
     {
@@ -39,6 +40,10 @@ pub(crate) async fn create(
     let mut author = author(call, &manager, &api_version)?;
     let done = server.registry.create(resource, &target.namespace, new, &mut author).await?;
     let warnings = author.warnings;
+    if server.definitions.is_theirs(resource) && !author.dry_run {
+        let name = Stored::new(&done.value).and_then(|stored| stored.peek(&["metadata", "name"]));
+        server.definitions.caught_up(&server.registry, name.as_deref()).await;
+    }
     written(call, target, &done, warnings)
 }
 
@@ -71,7 +76,7 @@ pub(crate) async fn update(
                 && resource.strategy.create_on_update
                 && is_absent(server, target, &status).await? =>
         {
-            to_stored(resource, &mut new, &api_version);
+            to_handled(resource, &mut new, &api_version)?;
             server.registry.create(resource, &target.namespace, new, &mut author).await?
         }
         other => other?,

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use windlass_apiserver::{ApiServer, Body, Config, admission::User};
-use windlass_store::Memory;
+use windlass_store::{CommitError, Memory, Read, ReadError, Revision, Snapshot, Store, Txn, Watch, Window};
 
 /// How long a test waits for something that should happen at once.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -18,6 +20,46 @@ pub(crate) struct Client {
     pub(crate) server: Arc<ApiServer>,
     pub(crate) store: Arc<Memory>,
     user: Option<Arc<User>>,
+}
+
+/// A store whose watches on definitions begin when they may.
+struct Deaf {
+    store: Arc<Memory>,
+    hears_rx: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Store for Deaf {
+    async fn commit(&self, txn: Txn) -> Result<Revision, CommitError> {
+        self.store.commit(txn).await
+    }
+
+    async fn snapshot(&self, read: Read) -> Result<Snapshot, ReadError> {
+        self.store.snapshot(read).await
+    }
+
+    async fn watch(&self, prefix: &[u8], after: Revision) -> Result<Watch, ReadError> {
+        if prefix.ends_with(b"customresourcedefinitions/") {
+            let _ = self.hears_rx.clone().wait_for(|hears| *hears).await;
+        }
+        self.store.watch(prefix, after).await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), ReadError> {
+        self.store.compact(revision).await
+    }
+
+    fn window(&self) -> Window {
+        self.store.window()
+    }
+
+    async fn stopped(&self) -> Arc<str> {
+        self.store.stopped().await
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
 }
 
 /// What the server said.
@@ -40,6 +82,29 @@ impl Client {
         let store = Arc::new(Memory::new().expect("a store in memory"));
         let server = ApiServer::start(config, Arc::clone(&store) as _).await.expect("the server starts");
         Client { server, store, user: None }.as_user("admin", &["system:masters"])
+    }
+
+    /// Another server on the same store.
+    pub(crate) async fn beside(&self) -> Self {
+        let store = Arc::clone(&self.store);
+        let server =
+            ApiServer::start(Config::default(), Arc::clone(&store) as _).await.expect("the server starts");
+        Client { server, store, user: self.user.clone() }
+    }
+
+    /// Another server on the same store that hears nothing of definitions until it is told to.
+    pub(crate) async fn deaf(&self) -> (Self, watch::Sender<bool>) {
+        let (hears_tx, hears_rx) = watch::channel(false);
+        let store = Arc::clone(&self.store);
+        let deaf = Arc::new(Deaf { store: Arc::clone(&store), hears_rx });
+        let server = ApiServer::start(Config::default(), deaf).await.expect("the server starts");
+        (Client { server, store, user: self.user.clone() }, hears_tx)
+    }
+
+    /// A server that takes over the store of this one, which stops.
+    pub(crate) async fn restarted(&self) -> Self {
+        self.server.begin_drain();
+        self.beside().await
     }
 
     /// The same server, seen by someone else.

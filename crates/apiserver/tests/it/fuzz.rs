@@ -14,7 +14,10 @@ use windlass_machinery::{
     selector::{FieldSelector, LabelSelector},
 };
 
-use super::client::{Client, patch_type};
+use super::{
+    client::{Client, patch_type},
+    custom::{DEFINITIONS, widgets},
+};
 
 /// How long a target runs unless told otherwise: all of them together must not dominate the tests.
 const SECONDS: u64 = 3;
@@ -523,7 +526,7 @@ fn request(
         6 => {
             let mut subs: Vec<&str> = row.parts.iter().map(|part| part.name).collect();
             subs.extend(row.actions.iter().map(|(name, _)| *name));
-            subs.extend(row.scale.map(|_| "scale"));
+            subs.extend(row.scale.as_ref().map(|_| "scale"));
             let sub = if subs.is_empty() { "status" } else { run.pick(&subs) };
             let method = run.pick(&["PUT", "POST", "PATCH"]);
             let kind = if *method == "PATCH" { patch_type("merge") } else { json_type };
@@ -534,4 +537,80 @@ fn request(
             ("DELETE", format!("{all}/{name}"), json_type, json!({"gracePeriodSeconds": grace}))
         }
     }
+}
+
+/// Pieces that mean something in definitions.
+const DEFINING: &[&str] = &[
+    "\"type\":\"object\",",
+    "\"type\":\"array\",\"items\":{\"type\":\"string\"},",
+    "\"nullable\":true,",
+    "\"default\":{},",
+    "\"default\":null,",
+    "\"pattern\":\"(a*)*b\",",
+    "\"format\":\"date-time\",",
+    "\"maximum\":-1e300,",
+    "\"multipleOf\":0,",
+    "\"additionalProperties\":true,",
+    "\"x-kubernetes-preserve-unknown-fields\":true,",
+    "\"x-kubernetes-embedded-resource\":true,",
+    "\"x-kubernetes-int-or-string\":true,",
+    "\"x-kubernetes-list-type\":\"map\",\"x-kubernetes-list-map-keys\":[\"name\"],",
+    "\"x-kubernetes-validations\":[{\"rule\":\"self.size > oldSelf.size\"}],",
+    "\"oneOf\":[{\"required\":[\"a\"]}],",
+    "{}",
+    "[]",
+    "null,",
+    "\"\",",
+    "\"v2\"",
+    "\u{e9}",
+];
+
+#[tokio::test]
+async fn no_definition_and_no_custom_object_makes_the_server_fail() {
+    let mut run = Run::begin();
+    let client = Client::new().await;
+    let json = [("content-type", "application/json")];
+    let object = json!({
+        "metadata": {"name": "a"}, "spec": {"size": 3, "parts": [{"name": "p"}], "port": 80, "free": {"x": [null]}},
+    });
+    let mut n_served = 0;
+    while run.goes_on() {
+        let mut definition = widgets().to_string().into_bytes();
+        run.mutate(&mut definition, DEFINING);
+        let shown = String::from_utf8_lossy(&definition).into_owned();
+        let answer = client.send("POST", DEFINITIONS, &json, definition).await;
+        assert!(answer.code < 500, "seed {}: {}: {shown}", run.seed, answer.text());
+        if answer.code != 201 {
+            continue;
+        }
+        n_served += 1;
+        let created = answer.json();
+        let text =
+            |pointer: &str| created.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (group, plural, version) =
+            (text("/spec/group"), text("/spec/names/plural"), text("/spec/versions/0/name"));
+        let path = format!("/apis/{group}/{version}/namespaces/default/{plural}");
+        for _ in 0..20 {
+            let mut bytes = object.to_string().into_bytes();
+            run.mutate(&mut bytes, DEFINING);
+            let body = String::from_utf8_lossy(&bytes).into_owned();
+            let answer = client.send("POST", &path, &json, bytes.clone()).await;
+            assert!(answer.code < 500, "seed {}: {}: {shown}: {body}", run.seed, answer.text());
+            let patch = [("content-type", patch_type("merge"))];
+            let answer = client.send("PATCH", &format!("{path}/a"), &patch, bytes).await;
+            assert!(answer.code < 500, "seed {}: {}: {shown}: {body}", run.seed, answer.text());
+        }
+        let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+        for path in [path.as_str(), "/apis", "/openapi/v3"] {
+            let answer = client.send("GET", path, &table, "").await;
+            assert!(answer.code < 500, "seed {}: {}: {shown}", run.seed, answer.text());
+        }
+        let own = format!("{DEFINITIONS}/{}", text("/metadata/name"));
+        client.delete(&own, Value::Null).await;
+        while client.get(&own).await.code != 404 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(n_served > 0, "seed {}: nothing was taken", run.seed);
+    assert_eq!(client.panics().await, 0, "seed {}", run.seed);
 }

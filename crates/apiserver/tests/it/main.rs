@@ -4,11 +4,11 @@ mod admission;
 mod client;
 mod corpus;
 mod creating;
+mod custom;
 mod deleting;
 mod describing;
 mod forms;
 mod fuzz;
-#[allow(dead_code)]
 mod hooks;
 mod listing;
 mod scenarios;

@@ -84,6 +84,6 @@ fn namespace_object(subject: &Subject<'_>, request: &Request<'_>) -> Value {
 }
 
 /// Whether a binding is about a request that its policy is about.
-fn is_bound(binding: &Item<Binding>, subject: &Subject<'_>, request: &Request<'_>) -> bool {
+fn is_bound<'a>(binding: &Item<Binding>, subject: &Subject<'a>, request: &Request<'a>) -> bool {
     binding.value.matching.as_ref().is_none_or(|matching| matching.find(subject, request).is_some())
 }

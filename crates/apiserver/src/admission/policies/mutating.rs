@@ -1,5 +1,7 @@
 //! Policies that change.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_cel::Budget;
@@ -16,19 +18,23 @@ use crate::{
     admission::{
         Operation, Plugin, Request,
         kept::{Item, Kept},
-        subject::{Place, Subject},
+        subject::{Form, Place, Subject},
     },
     status::{Outcome, Status},
+    webhook::Webhooks,
 };
 
 pub(crate) struct MutatingPolicies {
+    /// Objects of custom kinds may have to be converted by a webhook.
+    webhooks: Arc<Webhooks>,
     policies: Kept<Mutating>,
     bindings: Kept<Binding>,
 }
 
 impl MutatingPolicies {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(webhooks: &Arc<Webhooks>) -> Self {
         MutatingPolicies {
+            webhooks: Arc::clone(webhooks),
             policies: Kept::new("mutatingadmissionpolicies/", Mutating::of),
             bindings: Kept::new("mutatingadmissionpolicybindings/", Binding::of),
         }
@@ -71,7 +77,9 @@ impl Plugin for MutatingPolicies {
                 if !is_bound(binding, &subject, request) {
                     continue;
                 }
-                let all = match params::find(request.view, common, &binding.value, &subject) {
+                let all = match params::find(request.view, common, &binding.value, &subject, &self.webhooks)
+                    .await
+                {
                     Ok(all) => all,
                     Err(_) if common.ignored => continue,
                     Err(why) => {
@@ -88,7 +96,8 @@ impl Plugin for MutatingPolicies {
                             format!("more than {MOST} policies and params are in force for one request");
                         return Err(Status::internal(why));
                     }
-                    match change(&policy.value, &subject, place, namespace, params, request) {
+                    let made = self.change(&policy.value, &subject, place, namespace, params, request).await;
+                    match made {
                         Ok(()) => {}
                         Err(why) if common.ignored => {
                             tracing::warn!(policy = policy.name, why, "a policy failed and is ignored");
@@ -120,35 +129,40 @@ fn refusal(
     Status::denied(subject.resource, subject.name, "", &why)
 }
 
-/// Runs a policy once. Nothing is changed when any part of it fails.
-fn change<'a>(
-    policy: &Mutating,
-    subject: &Subject<'a>,
-    place: Place<'_>,
-    namespace: &Value,
-    params: &Value,
-    request: &mut Request<'a>,
-) -> Result<(), String> {
-    let mut budget = request.outside.budget.clone();
-    let outcome = made(policy, subject, place, namespace, params, request, &mut budget);
-    request.outside.budget = budget;
-    match outcome? {
-        Some(new) => subject.put_back(request, place, new),
-        None => Ok(()),
+impl MutatingPolicies {
+    /// Runs a policy once. Nothing is changed when any part of it fails.
+    async fn change<'a>(
+        &self,
+        policy: &Mutating,
+        subject: &Subject<'a>,
+        place: Place<'_>,
+        namespace: &Value,
+        params: &Value,
+        request: &mut Request<'a>,
+    ) -> Result<(), String> {
+        let form = subject.form(request, place, &self.webhooks).await.map_err(|status| status.message)?;
+        let mut budget = request.outside.budget.clone();
+        let outcome = made(policy, subject, place, form, namespace, params, request, &mut budget);
+        request.outside.budget = budget;
+        match outcome? {
+            Some(new) => subject.put_back(request, place, new, &self.webhooks).await,
+            None => Ok(()),
+        }
     }
 }
 
 /// What a policy makes of the object; `None` when it is not about it.
+#[allow(clippy::too_many_arguments)]
 fn made<'a>(
     policy: &Mutating,
     subject: &Subject<'a>,
     place: Place<'_>,
+    mut form: Form,
     namespace: &Value,
     params: &Value,
     request: &Request<'a>,
     budget: &mut Budget,
 ) -> Result<Option<Object>, String> {
-    let mut form = subject.form(request, place);
     for (index, mutation) in policy.mutations.iter().enumerate() {
         let run = Run { subject, place, form: &form, namespace, params };
         let inputs = run.inputs(request);

@@ -6,21 +6,25 @@ use serde_json::Value;
 use windlass_machinery::object::{Object, metadata};
 
 use super::{
-    super::{View, subject::Subject},
+    super::{
+        View,
+        subject::{Subject, converted},
+    },
     definition::{Binding, Common, ParamRef},
 };
-use crate::{registry::convert, resources::Resource};
+use crate::{resources::Resource, webhook::Webhooks};
 
 /// Most parameters of one binding.
 const MOST: usize = 256;
 
 /// The parameters to run a policy with, one after another; null where it takes none. Fails with words when the binding
 /// does not fit.
-pub(super) fn find(
+pub(super) async fn find(
     view: &View,
     common: &Common,
     binding: &Binding,
     subject: &Subject<'_>,
+    webhooks: &Webhooks,
 ) -> Result<Vec<Value>, String> {
     let (Some((api_version, kind)), Some(reference)) = (&common.params, &binding.params) else {
         return Ok(vec![Value::Null]);
@@ -29,7 +33,7 @@ pub(super) fn find(
         return Err(format!("paramKind kind `{api_version}, Kind={kind}` not known"));
     };
     let namespace = namespace(&row, reference, subject)?;
-    let mut found: Vec<Object> = match reference.name.as_str() {
+    let found: Vec<Object> = match reference.name.as_str() {
         "" => {
             let all = view.list(&row.group, &row.plural, namespace).into_iter().map(|(object, _)| object);
             let labels = |object: &Object| metadata(object).get("labels").and_then(Value::as_object).cloned();
@@ -46,21 +50,19 @@ pub(super) fn find(
     if found.len() > MOST {
         return Err(format!("more than {MOST} params were selected"));
     }
-    for object in &mut found {
-        if row.stored_as != *api_version {
-            convert(&row, object, api_version);
-        }
+    let mut all = vec![];
+    for object in found {
+        let shown = converted(&row, object, api_version, webhooks).await;
+        all.push(Value::Object(shown.map_err(|status| status.message)?));
     }
-    Ok(found.into_iter().map(Value::Object).collect())
+    Ok(all)
 }
 
 /// The resource of a kind.
 fn row(view: &View, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let is_it = |row: &&Arc<Resource>| {
-        row.group == group && row.kind == kind && row.is_stored() && row.version(version).is_some()
-    };
-    view.catalog.all().iter().find(is_it).cloned()
+    let is_it = |row: &&Arc<Resource>| row.kind == kind && row.is_stored() && row.version(version).is_some();
+    view.catalog.group(group)?.rows().find(is_it).cloned()
 }
 
 fn namespace<'a>(row: &Resource, reference: &'a ParamRef, subject: &Subject<'a>) -> Result<&'a str, String> {

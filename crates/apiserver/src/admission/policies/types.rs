@@ -127,8 +127,9 @@ fn kinds(spec: &Object, view: &View) -> Vec<Kind> {
     for rule in list_at(spec, &["matchConstraints", "resourceRules"]) {
         for group in texts(rule, "apiGroups") {
             for plural in texts(rule, "resources") {
-                let Some(row) = view.catalog.get(&group, &plural) else { continue };
-                for version in texts(rule, "apiVersions").iter().filter_map(|version| row.version(version)) {
+                for version in texts(rule, "apiVersions") {
+                    let Some(row) = view.catalog.at(&group, &version, &plural) else { continue };
+                    let Some(version) = row.version(&version) else { continue };
                     let name = format!("{}, Kind={}", row.api_version(&version.name), row.kind);
                     if kinds.len() < MOST_KINDS && kinds.iter().all(|kind| kind.name != name) {
                         kinds.push(Kind { name, ty: Reader::default().whole(version.schema()) });
@@ -142,7 +143,8 @@ fn kinds(spec: &Object, view: &View) -> Vec<Kind> {
 
 fn find(view: &View, api_version: &str, kind: &str) -> Option<Kind> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let row = view.catalog.all().iter().find(|row| row.group == group && row.kind == kind)?;
+    let mut rows = view.catalog.group(group)?.rows();
+    let row = rows.find(|row| row.kind == kind && row.version(version).is_some())?;
     Some(Kind { name: kind.to_owned(), ty: Reader::default().whole(row.version(version)?.schema()) })
 }
 

@@ -1,5 +1,7 @@
 //! Policies that refuse.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_cel::{Budget, Variables};
@@ -16,16 +18,20 @@ use crate::{
         subject::Subject,
     },
     status::{Outcome, Status},
+    webhook::Webhooks,
 };
 
 pub(crate) struct ValidatingPolicies {
+    /// Objects of custom kinds may have to be converted by a webhook.
+    webhooks: Arc<Webhooks>,
     policies: Kept<Validating>,
     bindings: Kept<Binding>,
 }
 
 impl ValidatingPolicies {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(webhooks: &Arc<Webhooks>) -> Self {
         ValidatingPolicies {
+            webhooks: Arc::clone(webhooks),
             policies: Kept::new("validatingadmissionpolicies/", Validating::of),
             bindings: Kept::new("validatingadmissionpolicybindings/", Binding::of),
         }
@@ -74,7 +80,8 @@ impl Plugin for ValidatingPolicies {
                 );
                 Status::denied(subject.resource, subject.name, &finding.reason, &why)
             };
-            let all = match params::find(request.view, common, &binding.value, &subject) {
+            let all = match params::find(request.view, common, &binding.value, &subject, &self.webhooks).await
+            {
                 Ok(all) => all,
                 Err(_) if common.ignored => continue,
                 Err(why) => {
@@ -83,7 +90,7 @@ impl Plugin for ValidatingPolicies {
                     continue;
                 }
             };
-            let form = subject.form(request, place);
+            let form = subject.form(request, place, &self.webhooks).await?;
             let namespace = &*namespace.get_or_insert_with(|| namespace_object(&subject, request));
             for params in &all {
                 n_runs += 1;

@@ -147,7 +147,7 @@ impl Quota {
     fn count(&self, view: &View, except: Option<(&Resource, &str)>) -> Amounts {
         let namespace = namespace(&self.object);
         let mut used = Amounts::new();
-        for resource in view.catalog.all().iter().filter(|resource| measure::is_counted(resource)) {
+        for resource in view.catalog.all().filter(|resource| measure::is_counted(resource)) {
             let bounded: Vec<&String> =
                 self.hard.keys().filter(|name| measure::covers(resource, name)).collect();
             if bounded.is_empty() {
@@ -184,7 +184,7 @@ impl Quota {
         let mut used = amounts(at(&self.object, &["status", "used"]));
         used.retain(|name, _| self.hard.contains_key(name));
         let countable = |name: &str| {
-            let mut resources = view.catalog.all().iter();
+            let mut resources = view.catalog.all();
             resources.any(|resource| measure::is_counted(resource) && measure::covers(resource, name))
         };
         let complete = self.hard.keys().all(|name| used.contains_key(name) || !countable(name));

@@ -297,7 +297,7 @@ async fn assert_exact(world: &World, step: usize) {
     for (object, _) in view.list("", "resourcequotas", "ns") {
         let quota = Quota::new(object);
         let mut from_scratch = Amounts::new();
-        for resource in view.catalog.all().iter().filter(|resource| measure::is_counted(resource)) {
+        for resource in view.catalog.all().filter(|resource| measure::is_counted(resource)) {
             for (object, _) in view.list(&resource.group, &resource.plural, "ns") {
                 add(&mut from_scratch, &quota.share(resource, Some(&object)));
             }

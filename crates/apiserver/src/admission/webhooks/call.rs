@@ -28,13 +28,14 @@ pub(super) struct Found<'a> {
 }
 
 /// Whether a webhook is to be asked about a request.
-pub(super) fn find<'a>(
+pub(super) async fn find<'a>(
     webhook: &Webhook,
     subject: &Subject<'a>,
     request: &mut Request<'a>,
+    webhooks: &Webhooks,
 ) -> Outcome<Option<Found<'a>>> {
     let Some(place) = webhook.matching.find(subject, request) else { return Ok(None) };
-    let form = subject.form(request, place);
+    let form = subject.form(request, place, webhooks).await?;
     if !webhook.conditions.is_empty() {
         let mut budget = request.outside.budget.clone();
         let inputs = Inputs::new(subject, request, place, &form);

@@ -74,7 +74,7 @@ impl Plugin for MutatingWebhooks {
             if is_again && !(webhook.reinvoked && request.outside.webhooks.is_due(&webhook.id)) {
                 continue;
             }
-            let Some(found) = find(webhook, &subject, request)? else { continue };
+            let Some(found) = find(webhook, &subject, request, &self.caller).await? else { continue };
             n_asked += 1;
             if n_asked > MOST {
                 return Err(too_many());
@@ -109,12 +109,11 @@ impl MutatingWebhooks {
             None => {
                 Err("attempted to modify the object, which is not supported for this operation".to_owned())
             }
-            Some(object) => windlass_machinery::patch::json_patch(&object, &patch)
-                .map_err(|error| format!("the patch cannot be applied: {}", crate::chain(&error)))
-                .and_then(|new| match new == object {
-                    true => Ok(false),
-                    false => subject.put_back(request, place, new).map(|()| true),
-                }),
+            Some(object) => match windlass_machinery::patch::json_patch(&object, &patch) {
+                Err(error) => Err(format!("the patch cannot be applied: {}", crate::chain(&error))),
+                Ok(new) if new == object => Ok(false),
+                Ok(new) => subject.put_back(request, place, new, &self.caller).await.map(|()| true),
+            },
         };
         match outcome {
             Ok(changed) => Ok(changed),
@@ -154,7 +153,7 @@ impl Plugin for ValidatingWebhooks {
         let all = self.kept.all(request.view);
         let mut calls = vec![];
         for webhook in all.iter().flat_map(|item| &item.value.webhooks) {
-            if let Some(found) = find(webhook, &subject, request)? {
+            if let Some(found) = find(webhook, &subject, request, &self.caller).await? {
                 calls.push(Call::new(webhook, &subject, request, found));
             }
         }

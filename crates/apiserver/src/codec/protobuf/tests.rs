@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass_machinery::schema::{Definition, Node};
 
 use super::*;
-use crate::resources::builtin;
+use crate::resources::{Version, builtin};
 
 const MOST: usize = 3 * 1024 * 1024;
 
@@ -372,7 +372,9 @@ fn the_table_has_the_fields_of_all_kinds() {
     }
     let mut seen = BTreeSet::new();
     let mut missing = vec![];
-    for version in rows.iter().flat_map(|row| &row.versions) {
+    // Definitions of old are sent by clients that do not know the type, and so in JSON.
+    let is_sent = |version: &&Version| !version.type_name.contains(".apiextensions.v1beta1.");
+    for version in rows.iter().flat_map(|row| &row.versions).filter(is_sent) {
         walk(version.schema(), &mut seen, &mut |definition, wanted| {
             let name = definition.name();
             let (package, kind) = name.rsplit_once('.').expect("types are in packages");

@@ -1,38 +1,93 @@
 //! What extends the API itself: definitions of further kinds, and servers that serve further groups.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use windlass_cel::rules as cel;
 use windlass_machinery::{
+    definition,
     field::Errors,
     names,
     object::{self, Object},
+    time,
 };
 
 use super::{
-    checks::{defaults, defaults_in, immutable, no_status, unique_by},
-    fields::{
-        below, each, int, is_set, list, malformed, map, maps, must_be, port, required, text, truth, within,
-    },
-    webhook,
+    checks::{defaults_in, no_status},
+    fields::{below, int, is_set, malformed, port, required, text, truth, within},
 };
-use crate::resources::Strategy;
+use crate::{
+    crd,
+    resources::{Rules, Strategy},
+    status::Outcome,
+    verbs::without_blocking,
+};
 
-pub(crate) const DEFINITION: Strategy = Strategy {
-    default: default_definition,
-    prepare_create: |definition| {
-        no_status(definition);
-        note_storage(definition);
-    },
-    prepare_update: |new, _, part| {
-        if part.is_none() {
-            note_storage(new);
+pub(crate) const DEFINITION: Strategy =
+    Strategy { generation: true, unconditional_update: false, deleting: begin_clean_up, ..Strategy::PLAIN };
+
+/// The rules of definitions, which tell a new one from one that has changed.
+pub(crate) struct DefinitionRules;
+
+impl Rules for DefinitionRules {
+    fn default(&self, definition: &mut Object) -> Outcome<()> {
+        definition::set_defaults(definition);
+        Ok(())
+    }
+
+    fn validate(&self, new: &Object, old: Option<&Object>, part: Option<&str>, errors: &mut Errors) {
+        if part.is_some() {
+            return definition::validate_status(new, errors);
         }
-    },
-    validate: validate_definition,
-    validate_update: validate_definition_update,
-    generation: true,
-    unconditional_update: false,
-    ..Strategy::PLAIN
-};
+        // Schemas of a megabyte take a while.
+        without_blocking(usize::MAX, || {
+            match old {
+                None => definition::validate(new, errors),
+                Some(old) => definition::validate_update(new, old, errors),
+            };
+            if errors.is_empty() {
+                validate_rules(new, old, errors);
+            }
+        });
+    }
+}
+
+/// Finds faults in the CEL rules of schemas that are new.
+fn validate_rules(new: &Object, old: Option<&Object>, errors: &mut Errors) {
+    let versions = |definition: &Object| object::list_at(definition, &["spec", "versions"]).to_vec();
+    let before = old.map(versions).unwrap_or_default();
+    for (index, version) in versions(new).iter().enumerate() {
+        let is_known =
+            before.iter().any(|old| old["name"] == version["name"] && old["schema"] == version["schema"]);
+        let schema = &version["schema"]["openAPIV3Schema"];
+        let Err(faults) = (if is_known { Ok(None) } else { cel::Rules::compile(schema) }) else { continue };
+        errors.at_index("spec.versions", index, |errors| {
+            errors.at("schema.openAPIV3Schema", |errors| {
+                for fault in faults {
+                    errors.push(fault.fault, &fault.field, fault.shown, fault.detail);
+                }
+            });
+        });
+    }
+}
+
+/// Turns a definition into the form of an `apiVersion`.
+pub(crate) fn convert(definition: &mut Object, api_version: &str, errors: &mut Errors) {
+    match api_version.ends_with("/v1beta1") {
+        true => definition::to_v1beta1(definition),
+        false => definition::from_v1beta1(definition, errors),
+    }
+}
+
+/// Objects go before their definition.
+fn begin_clean_up(definition: &mut Object) {
+    let marked = object::str_at(definition, &["metadata", "deletionTimestamp"]).and_then(time::parse);
+    let mut finalizers = object::list_at(definition, &["metadata", "finalizers"]).to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == crd::FINALIZER) {
+        finalizers.push(crd::FINALIZER.into());
+        object::metadata_mut(definition).insert("finalizers".to_owned(), Value::Array(finalizers));
+    }
+    crd::note_deletion(definition, marked.unwrap_or(Timestamp::UNIX_EPOCH));
+}
 
 pub(crate) const API_SERVICE: Strategy = Strategy {
     default: |service| defaults_in(service, &["spec", "service"], json!({"port": 443})),
@@ -42,184 +97,6 @@ pub(crate) const API_SERVICE: Strategy = Strategy {
     unconditional_update: false,
     ..Strategy::PLAIN
 };
-
-fn default_definition(definition: &mut Object) {
-    let spec = object::child_mut(definition, "spec");
-    let kind = object::str_at(spec, &["names", "kind"]).unwrap_or_default().to_owned();
-    if !kind.is_empty() {
-        let names = json!({"names": {"singular": kind.to_lowercase(), "listKind": format!("{kind}List")}});
-        defaults(spec, names);
-    }
-    defaults(spec, json!({"conversion": {"strategy": "None"}}));
-    defaults_in(spec, &["conversion", "webhook", "clientConfig", "service"], json!({"port": 443}));
-}
-
-fn storage_version(definition: &Object) -> Option<&str> {
-    let mut versions = maps(map(definition, "spec")?, "versions");
-    versions.find(|(_, version)| truth(version, "storage")).map(|(_, version)| text(version, "name"))
-}
-
-/// Whatever was ever stored in some version is remembered.
-fn note_storage(definition: &mut Object) {
-    let Some(version) = storage_version(definition).map(str::to_owned) else { return };
-    let mut stored = object::list_at(definition, &["status", "storedVersions"]).to_vec();
-    if !stored.iter().any(|earlier| *earlier == *version) {
-        stored.push(version.into());
-        object::set_at(definition, &["status", "storedVersions"], Some(Value::Array(stored)));
-    }
-}
-
-fn validate_definition(definition: &Object, errors: &mut Errors) {
-    let name = object::name(definition);
-    within(definition, "spec", errors, |spec, errors| {
-        check_group(text(spec, "group"), errors);
-        must_be(spec, "scope", &["Cluster", "Namespaced"], errors);
-        within(spec, "names", errors, check_names);
-        check_versions(spec, errors);
-        within(spec, "conversion", errors, |conversion, errors| {
-            must_be(conversion, "strategy", &["None", "Webhook"], errors);
-            check_conversion(conversion, errors);
-        });
-        if truth(spec, "preserveUnknownFields") {
-            let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-            errors.invalid("preserveUnknownFields", &json!(true), detail);
-        }
-    });
-    let plural = object::str_at(definition, &["spec", "names", "plural"]).unwrap_or_default();
-    let group = object::str_at(definition, &["spec", "group"]).unwrap_or_default();
-    if name != format!("{plural}.{group}") {
-        errors.invalid_str("metadata.name", name, "must be spec.names.plural+\".\"+spec.group");
-    }
-}
-
-fn check_group(group: &str, errors: &mut Errors) {
-    if group.is_empty() {
-        return errors.required("group", "");
-    }
-    let fault = names::subdomain(group, false);
-    let dotless = fault.is_none() && !group.contains('.');
-    malformed("group", group, fault, errors);
-    if dotless {
-        errors.invalid_str("group", group, "should be a domain with at least one dot");
-    }
-}
-
-fn check_names(spec: &Object, errors: &mut Errors) {
-    required(spec, &["plural", "singular", "kind", "listKind"], errors);
-    for field in ["plural", "singular"] {
-        check_word(field, text(spec, field), errors);
-    }
-    for field in ["kind", "listKind"] {
-        let kind = text(spec, field);
-        if let Some(fault) = names::label_1035(&kind.to_lowercase(), false).filter(|_| !kind.is_empty()) {
-            errors.invalid_str(
-                field,
-                kind,
-                format!("may have mixed case, but should otherwise match: {fault}"),
-            );
-        }
-    }
-    if !text(spec, "kind").is_empty() && text(spec, "kind") == text(spec, "listKind") {
-        errors.invalid_str("listKind", text(spec, "listKind"), "kind and listKind may not be the same");
-    }
-    for field in ["shortNames", "categories"] {
-        for (index, word) in super::fields::texts(spec, field) {
-            errors.at_index(field, index, |errors| check_word("", word, errors));
-        }
-    }
-}
-
-fn check_word(field: &str, word: &str, errors: &mut Errors) {
-    if !word.is_empty() {
-        malformed(field, word, names::label_1035(word, false), errors);
-    }
-}
-
-fn check_versions(spec: &Object, errors: &mut Errors) {
-    unique_by(spec, "versions", "name", errors);
-    each(spec, "versions", errors, |version, errors| {
-        required(version, &["name"], errors);
-        check_word("name", text(version, "name"), errors);
-        if object::at(version, &["schema", "openAPIV3Schema"]).is_none_or(Value::is_null) {
-            errors.required("schema.openAPIV3Schema", "schemas are required");
-        }
-        if is_set(version, "deprecationWarning") && !truth(version, "deprecated") {
-            errors.invalid_str(
-                "deprecationWarning",
-                text(version, "deprecationWarning"),
-                "can only be set for deprecated versions",
-            );
-        }
-    });
-    if maps(spec, "versions").filter(|(_, version)| truth(version, "storage")).count() != 1 {
-        let shown = json!(
-            list(spec, "versions").iter().filter_map(|version| version.get("name")).collect::<Vec<_>>()
-        );
-        errors.invalid("versions", &shown, "must have exactly one version marked as storage version");
-    }
-}
-
-fn check_conversion(conversion: &Object, errors: &mut Errors) {
-    let webhook = map(conversion, "webhook");
-    if text(conversion, "strategy") != "Webhook" {
-        if webhook.is_some() {
-            errors.forbidden("webhook", "should not be set when strategy is not set to Webhook");
-        }
-        return;
-    }
-    let Some(webhook) = webhook.filter(|webhook| is_set(webhook, "clientConfig")) else {
-        return errors.required("webhook.clientConfig", "required when strategy is set to Webhook");
-    };
-    errors.at("webhook", |errors| {
-        if list(webhook, "conversionReviewVersions").is_empty() {
-            errors.required("conversionReviewVersions", "");
-        }
-        within(webhook, "clientConfig", errors, webhook::check_client);
-    });
-}
-
-fn validate_definition_update(new: &Object, old: &Object, part: Option<&str>, errors: &mut Errors) {
-    if part.is_some() {
-        return check_stored(new, errors);
-    }
-    immutable(new, old, &["spec.group", "spec.names.plural"], errors);
-    let conditions = object::list_at(old, &["status", "conditions"]);
-    let established = conditions
-        .iter()
-        .filter_map(Value::as_object)
-        .any(|condition| text(condition, "type") == "Established" && text(condition, "status") == "True");
-    if established {
-        immutable(new, old, &["spec.scope", "spec.names.kind"], errors);
-    }
-    check_stored(new, errors);
-}
-
-/// A version that objects may still be stored in must be served, and the storage version must be among them.
-fn check_stored(definition: &Object, errors: &mut Errors) {
-    let stored = object::list_at(definition, &["status", "storedVersions"]);
-    if stored.is_empty() {
-        return;
-    }
-    let versions: Vec<&str> = map(definition, "spec")
-        .into_iter()
-        .flat_map(|spec| maps(spec, "versions"))
-        .map(|(_, version)| text(version, "name"))
-        .collect();
-    for (index, version) in stored.iter().filter_map(Value::as_str).enumerate() {
-        if !versions.contains(&version) {
-            let detail = format!(
-                "missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {version} and removes {version} from status.storedVersions"
-            );
-            errors.at_index("status.storedVersions", index, |errors| errors.invalid_str("", version, detail));
-        }
-    }
-    if let Some(version) = storage_version(definition)
-        && !stored.iter().any(|earlier| *earlier == *version)
-    {
-        let detail = format!("must have the storage version {version}");
-        errors.invalid("status.storedVersions", &json!(stored), detail);
-    }
-}
 
 /// What is served by this very server is available from the beginning.
 fn prepare_service(service: &mut Object) {
@@ -285,73 +162,16 @@ fn validate_service(service: &Object, errors: &mut Errors) {
 mod tests {
     use super::{super::testing::*, *};
 
-    fn definition(change: Value) -> Value {
-        let mut spec = json!({
-            "group": "a.io", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {}}}]
-        });
-        for (field, value) in object(change) {
-            spec[field] = value;
-        }
-        json!({"metadata": {"name": "foos.a.io"}, "spec": spec})
-    }
-
     #[test]
-    fn names_follow_from_the_kind() {
-        let made = created(&DEFINITION, definition(json!({})));
-        assert_eq!(
-            made["spec"]["names"],
-            json!({"plural": "foos", "kind": "Foo", "singular": "foo", "listKind": "FooList"})
+    fn a_deleted_definition_waits_for_its_objects() {
+        let mut definition = object(
+            json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["b"]}}),
         );
-        assert_eq!(made["spec"]["conversion"], json!({"strategy": "None"}));
-        assert_eq!(made["status"], json!({"storedVersions": ["v1"]}));
-    }
-
-    #[test]
-    fn faults_of_definitions_are_found() {
-        let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {}}});
-        let versions = |versions: &[Value]| definition(json!({"versions": versions}));
-        check(
-            &DEFINITION,
-            &[
-                (definition(json!({})), &[]),
-                (definition(json!({"group": "b.io"})), &["Invalid metadata.name"]),
-                (definition(json!({"scope": "Both"})), &["NotSupported spec.scope"]),
-                (versions(&[version("v1", true), version("v2", true)]), &["Invalid spec.versions"]),
-                (
-                    versions(&[version("v1", true), version("v1", false)]),
-                    &["Duplicate spec.versions[1].name"],
-                ),
-                (
-                    versions(&[json!({"name": "v1", "storage": true})]),
-                    &["Required spec.versions[0].schema.openAPIV3Schema"],
-                ),
-                (
-                    definition(json!({"conversion": {"strategy": "Webhook"}})),
-                    &["Required spec.conversion.webhook.clientConfig"],
-                ),
-                (
-                    definition(json!({"names": {"plural": "foos", "kind": "Foo", "listKind": "Foo"}})),
-                    &["Invalid spec.names.listKind"],
-                ),
-            ],
-        );
-    }
-
-    #[test]
-    fn an_established_definition_keeps_its_kind_and_stored_versions() {
-        let mut old = definition(json!({}));
-        old["status"] = json!({
-            "conditions": [{"type": "Established", "status": "True"}], "storedVersions": ["v1"]
-        });
-        let mut new = old.clone();
-        new["spec"]["scope"] = json!("Cluster");
-        new["spec"]["names"]["kind"] = json!("Bar");
-        new["spec"]["versions"][0]["name"] = json!("v2");
-        assert_eq!(
-            change_faults(&DEFINITION, old, new, None),
-            ["Invalid spec.scope", "Invalid spec.names.kind", "Invalid status.storedVersions[0]"]
-        );
+        begin_clean_up(&mut definition);
+        assert_eq!(definition["metadata"]["finalizers"], json!(["b", crd::FINALIZER]));
+        let condition = &definition["status"]["conditions"][0];
+        assert_eq!((&condition["type"], &condition["status"]), (&json!("Terminating"), &json!("True")));
+        assert_eq!(condition["lastTransitionTime"], "2026-01-01T00:00:00Z");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_machinery::{field::Errors, object::Object};
 
-use crate::resources::Strategy;
+use crate::resources::{Conversion, Strategy};
 
 pub(super) fn object(value: Value) -> Object {
     value.as_object().cloned().unwrap_or_default()
@@ -155,9 +155,14 @@ fn nothing_a_client_sends_makes_the_rules_panic() {
                 (row.strategy.prepare_update)(&mut new, &old, part);
                 (row.strategy.validate_update)(&new, &old, part, &mut errors);
             }
+            (row.strategy.deleting)(&mut new);
+            let _ = row.rules.default(&mut new);
+            row.rules.validate(&new, None, None, &mut errors);
+            row.rules.validate(&new, Some(&old), None, &mut errors);
             (row.strategy.warn)(&new, &mut vec![]);
-            if let Some(convert) = row.convert {
-                convert(&mut new, "v1");
+            if let Conversion::With(convert) = row.conversion {
+                convert(&mut new, "v1", &mut errors);
+                convert(&mut new, "a/v1beta1", &mut errors);
             }
         }
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod asking;
 mod changing;
+mod custom;
 mod failing;
 mod params;
 mod policies;
