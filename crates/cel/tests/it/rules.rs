@@ -154,6 +154,15 @@ fn rules_about_a_change_run_only_when_there_was_something() {
     assert_eq!(check(&rules, &object("x"), None), ["spec: Invalid value: created wrong"]);
     assert!(check(&rules, &object("x"), Some(&object("x"))).is_empty());
     assert_eq!(check(&rules, &object("y"), Some(&object("x"))), ["spec.a: Invalid value: \"y\": immutable"]);
+    // Nothing is forgiven to a rule about the change, not even no change.
+    let strict = spec(
+        json!({"a": {"type": "string"}}),
+        json!([{"rule": "self.a != oldSelf.a", "message": "must change"}]),
+    );
+    assert_eq!(
+        check(&compile(&strict), &object("x"), Some(&object("x"))),
+        ["spec: Invalid value: must change"]
+    );
     // Set for the first time, there is nothing to compare with.
     assert!(check(&rules, &object("y"), Some(&json!({"spec": {}}))).is_empty());
     assert_eq!(
