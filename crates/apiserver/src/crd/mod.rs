@@ -63,6 +63,8 @@ struct Known {
     by_name: BTreeMap<String, Place>,
     /// The names that are taken, by group.
     registers: HashMap<String, Register>,
+    /// When this server last gave out names of a group, which it then knows even before it hears of it.
+    granted: HashMap<String, u64>,
     /// Definitions whose names are to be decided on.
     unsettled: BTreeSet<String>,
     /// Definitions that wait for their objects to be deleted.
@@ -230,6 +232,20 @@ impl Known {
         if had_other_names {
             self.free(&group);
         }
+    }
+
+    /// Notes that a definition was given names.
+    fn grant(&mut self, name: &str, group: &str, names: Names, revision: u64) {
+        if let Some(place) = self.by_name.get_mut(name) {
+            let register = self.registers.entry(group.to_owned()).or_default();
+            register.remove(name, &place.names);
+            register.add(name, &names);
+            if place.names != names {
+                place.names = names;
+                self.free(group);
+            }
+        }
+        self.granted.insert(group.to_owned(), revision);
     }
 
     /// Names of a group have become free: who waits for some is to be decided on anew.

@@ -13,7 +13,7 @@ use windlass_machinery::{
     object::{Object, list_at, set_at},
     stored, time,
 };
-use windlass_store::{Entry, Expect, Read};
+use windlass_store::{Entry, Expect, Read, Revision};
 
 use super::{
     Definitions, GROUP, PLURAL,
@@ -69,7 +69,10 @@ async fn one(definitions: &Definitions, registry: &Registry, name: &str) -> Outc
     let decision = {
         let known = definitions.known.lock();
         let seen = known.by_name.get(name).map(|place| place.revision);
-        if seen != Some(entry.revision.get()) || given.is_some_and(|given| given.get() > known.seen) {
+        let is_known = |given: Revision| {
+            given.get() <= known.seen || known.granted.get(&wire.spec.group) == Some(&given.get())
+        };
+        if seen != Some(entry.revision.get()) || !given.is_none_or(is_known) {
             return Ok(false);
         }
         let Some(register) = known.registers.get(&wire.spec.group) else { return Ok(true) };
@@ -90,17 +93,19 @@ async fn one(definitions: &Definitions, registry: &Registry, name: &str) -> Outc
         conditions.iter().for_each(|condition| set_condition(definition, condition, now));
     };
     // Refused when someone was faster, whose change is then on its way.
-    write(registry, entry, change, effects).await?;
+    if let Some(revision) = write(registry, entry, change, effects).await? {
+        definitions.known.lock().grant(name, &wire.spec.group, decision.names, revision.get());
+    }
     Ok(true)
 }
 
-/// Writes a change of the status of a definition, as the server itself. False when someone else was faster.
+/// Writes a change of the status of a definition, as the server itself. `None` when someone else was faster.
 pub(super) async fn write(
     registry: &Registry,
     entry: &Entry,
     change: impl FnOnce(&mut Object, Timestamp),
     effects: Effects,
-) -> Outcome<bool> {
+) -> Outcome<Option<Revision>> {
     let now = Timestamp::now();
     let old = parse(entry)?;
     let mut new = old.clone();
@@ -120,9 +125,9 @@ pub(super) async fn write(
     let key = String::from_utf8_lossy(&entry.key).into_owned();
     let value = Bytes::from(stored::encode(&new));
     if value == entry.value {
-        return Ok(true);
+        return Ok(Some(entry.revision));
     }
-    Ok(registry.commit(key, Some(value), Expect::At(entry.revision), effects).await?.is_ok())
+    Ok(registry.commit(key, Some(value), Expect::At(entry.revision), effects).await?.ok())
 }
 
 /// Says of a definition that it is being deleted since `then`.

@@ -94,6 +94,18 @@ async fn a_conflict_of_short_names_names_all_of_them() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_given_up_is_given_on() {
+    let short = |name: &str, made: Value| with(made, |spec| spec["names"]["shortNames"] = json!([name]));
+    let client = serving(short("wd", widgets())).await;
+    let gadgets = definition("gadgets", "Gadget", json!({"type": "object"}));
+    client.post(DEFINITIONS, short("wd", gadgets)).await.created();
+    let path = "/apis/example.com/v1/gadgets";
+    client.get(path).await.refused(404, "NotFound");
+    redefine(&client, "widgets.example.com", |spec| spec["names"]["shortNames"] = json!(["wdg"])).await.ok();
+    eventually("the name is given on", async || client.get(path).await.code == 200).await;
+}
+
+#[tokio::test]
 async fn names_are_taken_per_group() {
     let client = serving(widgets()).await;
     let mut other = widgets();
