@@ -33,7 +33,12 @@ impl<'p, 'd> Correlation<'p, 'd> {
 
     /// The value of a field or key.
     pub(super) fn key(&'p self, name: &str, new: &'d Value) -> Correlation<'p, 'd> {
-        let below = self.below(new, self.old.and_then(|old| old.get(name)));
+        self.part(name, new, self.old.and_then(|old| old.get(name)))
+    }
+
+    /// The same, where it is known what it was.
+    pub(super) fn part(&'p self, name: &str, new: &'d Value, old: Option<&'d Value>) -> Correlation<'p, 'd> {
+        let below = self.below(new, old);
         // The version of both objects is the same by now, so a change of it cannot be seen.
         if self.is_root() && matches!(name, "apiVersion" | "kind") {
             below.equal.set(Some(false));

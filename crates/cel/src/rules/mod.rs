@@ -7,7 +7,7 @@ mod compile;
 mod correlate;
 mod path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_machinery::field::{Errors, Fault, FieldError};
 
 use self::correlate::Correlation;
@@ -93,6 +93,32 @@ impl Rules {
     /// `properties[spec].x-kubernetes-validations[0].rule`.
     pub fn compile(schema: &Value) -> Result<Option<Rules>, Vec<FieldError>> {
         compile::compile(schema)
+    }
+
+    /// As [`Rules::check`], for an object that is at hand as a map. It is copied only if there are rules for the whole
+    /// of it.
+    pub fn check_object(
+        &self,
+        new: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+        budget: &mut Budget,
+        errors: &mut Errors,
+    ) {
+        if !self.root.rules.is_empty() || self.root.values.is_some() {
+            let whole = |object: &Map<String, Value>| Value::Object(object.clone());
+            return self.check(&whole(new), old.map(whole).as_ref(), budget, errors);
+        }
+        let mut run = Run { budget, errors };
+        // Nothing looks at the whole: a part that was not there before cannot have stayed the same with it.
+        let whole = Correlation::root(&Value::Null, None);
+        for (name, child) in &self.root.properties {
+            let Some(value) = new.get(&**name) else { continue };
+            let part = whole.part(name, value, old.and_then(|old| old.get(&**name)));
+            // The fault that stopped the run has been recorded.
+            if run.below(|errors, check| errors.at(name, check), child, &part).is_err() {
+                return;
+            }
+        }
     }
 
     /// Holds an object against the rules. With the object as it was before, rules about the change are run

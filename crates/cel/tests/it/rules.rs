@@ -34,6 +34,11 @@ fn compile(schema: &Value) -> Rules {
 fn check(rules: &Rules, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut errors = Errors::new();
     rules.check(new, old, &mut Budget::default(), &mut errors);
+    if let Some(map) = new.as_object() {
+        let (mut budget, mut same) = (Budget::default(), Errors::new());
+        rules.check_object(map, old.and_then(Value::as_object), &mut budget, &mut same);
+        assert_eq!(errors.list(), same.list(), "as a map, an object is no different");
+    }
     errors.list().iter().map(ToString::to_string).collect()
 }
 
