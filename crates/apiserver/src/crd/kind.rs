@@ -235,7 +235,18 @@ impl Kind {
 
 impl Rules for Kind {
     fn default(&self, object: &mut Object) -> Outcome<()> {
-        self.order(self.index, object).map_err(Status::too_large)
+        // What it does not have was dropped when the object was read.
+        match &self.compiled(self.index).schema {
+            Some(schema) => schema.default(object).map_err(Status::too_large),
+            None => Ok(()),
+        }
+    }
+
+    fn default_again(&self, object: &mut Object, changed: bool) -> Outcome<()> {
+        match changed {
+            true => self.order(self.index, object).map_err(Status::too_large),
+            false => Ok(()),
+        }
     }
 
     fn validate(&self, new: &Object, old: Option<&Object>, _: Option<&str>, errors: &mut Errors) {
@@ -245,8 +256,7 @@ impl Rules for Kind {
         }
         // Rules may rely on what the schema promises them.
         if let Some(rules) = compiled.rules.as_ref().filter(|_| errors.is_empty()) {
-            let whole = |object: &Object| Value::Object(object.clone());
-            rules.check(&whole(new), old.map(whole).as_ref(), &mut Budget::default(), errors);
+            rules.check_object(new, old, &mut Budget::default(), errors);
         }
     }
 }

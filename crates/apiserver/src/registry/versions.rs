@@ -76,7 +76,7 @@ impl Versions {
     /// The object of an entry, in the version in which the resource is handled.
     pub(crate) async fn load(&self, resource: &Resource, entry: &Entry) -> Outcome<Object> {
         let object = parse(entry)?;
-        match resource.custom() {
+        match resource.custom().filter(|kind| !kind.is_shown(entry)) {
             None => Ok(object),
             Some(kind) => kind.read(object, &self.webhooks).await,
         }

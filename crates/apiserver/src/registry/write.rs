@@ -146,7 +146,7 @@ impl Registry {
         if request.outside.changed && drops_status(resource) {
             request.object.remove("status");
         }
-        resource.rules.default(&mut request.object)?;
+        resource.rules.default_again(&mut request.object, request.outside.changed)?;
         (resource.strategy.prepare_create)(&mut request.object);
         validate(resource, &request.object, None, None)?;
         self.validate(&mut request).await?;
@@ -257,7 +257,7 @@ impl Registry {
             request.object = restrict(resource, part, request.object, &old);
         }
         if defaults {
-            resource.rules.default(&mut request.object)?;
+            resource.rules.default_again(&mut request.object, request.outside.changed)?;
         }
         (resource.strategy.prepare_update)(&mut request.object, &old, part_name);
         count_generation(resource, &mut request.object, &old);

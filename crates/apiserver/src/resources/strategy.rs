@@ -8,14 +8,19 @@ use crate::status::Outcome;
 ///
 /// For a built-in kind that is what its [`Strategy`] says; a custom kind brings rules with data, its schema.
 /// All of it works on the version in which objects are handled ([`Resource::handled_as`]). `default` runs on
-/// everything a client sends; then come mutating admission, `default` once more, the strategy's `prepare_*`,
+/// everything a client sends; then come mutating admission, `default_again`, the strategy's `prepare_*`,
 /// `validate`, and validating admission.
 ///
 /// [`Resource::handled_as`]: super::Resource::handled_as
 pub trait Rules: Send + Sync {
-    /// Fills in what the client left out, and drops what the kind does not have. Refused when that would make the
-    /// object too large.
+    /// Fills in what the client left out. Refused when that would make the object too large.
     fn default(&self, object: &mut Object) -> Outcome<()>;
+
+    /// The same once mutating admission is through. `changed` says whether webhooks or policies have changed the
+    /// object, who may have put in what the kind does not have.
+    fn default_again(&self, object: &mut Object, _changed: bool) -> Outcome<()> {
+        self.default(object)
+    }
 
     /// Finds faults in an object and, if there is an old one, in the change. `part` is the subresource it came
     /// through.
