@@ -154,7 +154,7 @@ impl Registry {
         let Request { mut object, effects, warnings, .. } = request;
         let served = Served { resource, catalog: &view.catalog };
         track(&served, None, &mut object, None, author, now);
-        let value = encode(self.versions.to_stored(resource, object).await?);
+        let value = Bytes::from(stored::encode(&self.versions.to_stored(resource, object).await?));
         author.warnings = warnings;
         let key = resource.key(namespace, &name);
         if author.dry_run {
@@ -274,7 +274,7 @@ impl Registry {
         if is_over && !author.dry_run {
             return self.remove(resource, &view, entry, &old, &new, None, author).await;
         }
-        let value = encode(self.versions.to_stored(resource, new).await?);
+        let value = Bytes::from(stored::encode(&self.versions.to_stored(resource, new).await?));
         let unchanged =
             Written { value: value.clone(), revision: entry.revision.get(), created: false, removed: false };
         if author.dry_run || (value == entry.value && effects.writes.is_empty()) {
@@ -384,19 +384,6 @@ impl Registry {
 fn warned(mut status: Box<Status>, request: &mut Request<'_>) -> Box<Status> {
     status.warnings.append(&mut request.warnings);
     status
-}
-
-/// Room that a transaction needs around the object.
-const AROUND: usize = 16 * 1024;
-
-/// The stored form. An object that fits only without its managed fields goes without them.
-fn encode(mut object: Object) -> Bytes {
-    let value = stored::encode(&object);
-    if value.len() + AROUND <= windlass_store::MAX_TXN_BYTES {
-        return value.into();
-    }
-    metadata_mut(&mut object).remove("managedFields");
-    stored::encode(&object).into()
 }
 
 /// Lets a write to a custom kind in, on condition that its definition is as it was. False when the definition has

@@ -29,6 +29,22 @@ async fn an_update_of_an_older_revision_is_a_conflict() {
 }
 
 #[tokio::test]
+async fn what_does_not_fit_with_its_managers_is_refused() {
+    let client = Client::new().await;
+    client.config_map("a", json!({"k": "1"})).await;
+    let keys = (0..64_000).map(|index| (format!("k{index:05}"), Value::from("")));
+    let data = Value::Object(keys.collect());
+    let large = json!({"metadata": {"name": "b"}, "data": data});
+    client.post(CONFIG_MAPS, large.clone()).await.refused(413, "RequestEntityTooLarge");
+    let path = format!("{CONFIG_MAPS}/a");
+    let patch = json!({"data": large["data"]});
+    client.patch("merge", &path, patch).await.refused(413, "RequestEntityTooLarge");
+    let kept = client.get(&path).await.ok();
+    assert_eq!(kept["data"], json!({"k": "1"}));
+    assert!(kept["metadata"]["managedFields"][0]["manager"].is_string());
+}
+
+#[tokio::test]
 async fn an_update_without_a_revision_overwrites() {
     let client = Client::new().await;
     let path = format!("{CONFIG_MAPS}/a");

@@ -181,7 +181,13 @@ fn made<'a>(
             (Mutation::Apply(_), Value::Object(config)) => {
                 let mut new = object.clone();
                 let any = windlass_machinery::schema::Node::Any;
-                let schema = subject.schema(request.view, place).map_or(&any, |version| version.schema());
+                let version = subject.schema(request.view, place);
+                // What a policy misspells must not go unnoticed.
+                let report = version.map(|version| version.inspect_applied(&mut config.clone()));
+                if let Some(field) = report.as_ref().and_then(|report| report.unknown.first()) {
+                    return Err(format!("error applying mutation: .{field}: field not declared in schema"));
+                }
+                let schema = version.map_or(&any, |version| version.schema());
                 merge(&mut new, config, schema).map_err(|why| format!("error applying mutation: {why}"))?;
                 new
             }

@@ -49,6 +49,21 @@ async fn entries_of_a_keyed_list_are_added_or_merged() {
 }
 
 #[tokio::test]
+async fn a_field_that_the_kind_does_not_have_is_a_failure() {
+    for (expression, field) in [
+        ("Object{nope: Object.nope{a: 1}}", ".nope"),
+        ("Object{metadata: Object.metadata{nope: 'x'}}", ".metadata.nope"),
+    ] {
+        let client = Client::new().await;
+        client.policy("p", applied(expression)).await;
+        let sent = json!({"metadata": {"name": "x"}});
+        let status = client.post(CONFIG_MAPS, sent).await.refused(422, "Invalid");
+        let told = message(&status);
+        assert!(told.contains(&format!("{field}: field not declared in schema")), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn what_has_one_owner_cannot_be_applied_to() {
     let client = Client::new().await;
     let expression =
