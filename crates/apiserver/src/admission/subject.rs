@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use windlass_machinery::object::{self, Object, int_at, metadata_mut};
+use windlass_machinery::object::{self, Object, int_at};
 
 use super::{Operation, Request, View};
 use crate::{
-    registry::{Propagation, convert, set_path},
+    registry::{Propagation, SET_BY_SERVER, convert, keep_metadata, set_path},
     resources::{Resource, Version},
     startup::ITSELF,
     status::Outcome,
@@ -260,7 +260,8 @@ impl<'a> Subject<'a> {
             if self.resource.custom().is_some() { self.resource } else { self.row(request.view, place) };
         let handled = &self.resource.handled_as;
         new = converted(row, new, handled, webhooks).await.map_err(|status| status.message)?;
-        keep_system_fields(&mut new, &request.object);
+        keep_metadata(&mut new, &request.object, &SET_BY_SERVER);
+        keep_metadata(&mut new, &request.object, &["managedFields"]);
         if request.part.is_none() || self.resource.custom().is_some() {
             self.resource.rules.default(&mut new).map_err(|status| status.message)?;
         }
@@ -289,28 +290,6 @@ pub(super) async fn converted(
             Ok(object)
         }
     }
-}
-
-/// What only the server sets.
-fn keep_system_fields(new: &mut Object, old: &Object) {
-    let old = object::metadata(old);
-    let new = metadata_mut(new);
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "generateName",
-        "resourceVersion",
-        "managedFields",
-    ] {
-        match old.get(field) {
-            Some(value) => drop(new.insert(field.to_owned(), value.clone())),
-            None => drop(new.remove(field)),
-        }
-    }
-    windlass_machinery::metadata::drop_empty(new);
 }
 
 /// An object and the one it replaces, in one version.

@@ -321,10 +321,10 @@ impl http_body::Body for Tracked {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_only_after_a_while_without_requests() {
         let activity = Arc::new(Activity::default());
-        let (long, busy_for) = (Duration::from_millis(20), Duration::from_millis(90));
+        let (long, busy_for) = (Duration::from_secs(20), Duration::from_secs(90));
         let begun = Instant::now();
         let busy = activity.begin();
         let ending = tokio::spawn(async move {

@@ -30,7 +30,7 @@ pub(crate) use self::{
     served::Served,
     versions::{Versions, with_value},
     watch::{Lines, WatchOptions, watch_stream},
-    write::{Author, Written},
+    write::{Author, SET_BY_SERVER, Written, keep_metadata},
 };
 use crate::{
     admission::{Effects, Plugin, View},

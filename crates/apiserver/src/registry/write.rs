@@ -502,28 +502,37 @@ fn check_preconditions(resource: &Resource, name: &str, new: &Object, old: &Obje
     }
 }
 
-/// Carries over what a client can never change.
-fn adopt(new: &mut Object, old: &Object) {
+/// What the server alone sets in the metadata of an object that is there.
+pub(crate) const SET_BY_SERVER: [&str; 7] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "generateName",
+    "resourceVersion",
+];
+
+/// Takes fields of the metadata as they were, also if they were not there.
+pub(crate) fn keep_metadata(new: &mut Object, old: &Object, fields: &[&str]) {
     let old = object::metadata(old);
     let new = metadata_mut(new);
-    for field in [
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "generateName",
-        "resourceVersion",
-    ] {
-        match old.get(field) {
-            Some(value) => drop(new.insert(field.to_owned(), value.clone())),
-            None => drop(new.remove(field)),
+    for field in fields {
+        match old.get(*field) {
+            Some(value) => drop(new.insert((*field).to_owned(), value.clone())),
+            None => drop(new.remove(*field)),
         }
     }
-    new.remove("selfLink");
     metadata::drop_empty(new);
+}
+
+/// Carries over what a client can never change.
+fn adopt(new: &mut Object, old: &Object) {
+    keep_metadata(new, old, &SET_BY_SERVER);
+    let new = metadata_mut(new);
+    new.remove("selfLink");
     if !new.contains_key("namespace")
-        && let Some(namespace) = old.get("namespace")
+        && let Some(namespace) = object::metadata(old).get("namespace")
     {
         new.insert("namespace".to_owned(), namespace.clone());
     }
