@@ -3,7 +3,10 @@
 //! What is said about a group is made from its rows when somebody asks, and kept until the group changes; what is said
 //! about all of them is put together from that.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -58,7 +61,7 @@ struct Aggregated {
 
 impl Aggregated {
     fn of(groups: &[Arc<Described>]) -> Self {
-        let items: Vec<&str> = groups.iter().map(|group| group.aggregated.as_str()).collect();
+        let items: Vec<&str> = groups.iter().map(|group| group.aggregated()).collect();
         let body = Bytes::from(format!(
             "{{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{{}},\"items\":[{}]}}",
             items.join(",")
@@ -93,20 +96,22 @@ pub(crate) struct Discovery(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    by_group: HashMap<String, (Arc<Group>, Arc<Described>)>,
+    by_group: HashMap<String, Arc<Described>>,
     all: Option<(Arc<Catalog>, Arc<Everything>)>,
 }
 
-/// What is said about one group.
+/// What is said about one group. Clients ask for one of the forms that name every resource, so each is made by itself.
 struct Described {
+    name: String,
+    group: Arc<Group>,
     /// Its entry in the list of groups.
     listed: String,
     /// Its entry in the aggregated form.
-    aggregated: String,
+    aggregated: OnceLock<String>,
     /// `/apis/GROUP`.
     alone: Bytes,
     /// `/apis/GROUP/VERSION`.
-    by_version: Vec<(String, Bytes)>,
+    by_version: Vec<(String, OnceLock<Bytes>)>,
     paths: Vec<String>,
 }
 
@@ -147,11 +152,11 @@ const PATHS: &[&str] =
 
 impl Kept {
     fn group(&mut self, name: &str, group: &Arc<Group>) -> Arc<Described> {
-        if let Some((_, described)) = self.by_group.get(name).filter(|(own, _)| Arc::ptr_eq(own, group)) {
+        if let Some(described) = self.by_group.get(name).filter(|own| Arc::ptr_eq(&own.group, group)) {
             return Arc::clone(described);
         }
         let described = Arc::new(Described::of(name, group));
-        self.by_group.insert(name.to_owned(), (Arc::clone(group), Arc::clone(&described)));
+        self.by_group.insert(name.to_owned(), Arc::clone(&described));
         described
     }
 
@@ -196,7 +201,7 @@ impl Kept {
 }
 
 impl Described {
-    fn of(name: &str, group: &Group) -> Self {
+    fn of(name: &str, group: &Arc<Group>) -> Self {
         let versions = group.versions();
         let root = |version: &str| match name.is_empty() {
             true => format!("/api/{version}"),
@@ -210,16 +215,30 @@ impl Described {
         let mut alone = listed.clone();
         alone["kind"] = "APIGroup".into();
         alone["apiVersion"] = "v1".into();
-        let by_version = versions.iter().map(|(version, rows)| {
-            ((*version).to_owned(), resource_list(name, version, rows).to_string().into())
-        });
+        let by_version = versions.iter().map(|(version, _)| ((*version).to_owned(), OnceLock::new()));
         Described {
+            name: name.to_owned(),
+            group: Arc::clone(group),
             listed: listed.to_string(),
-            aggregated: aggregated_group(name, &versions).to_string(),
+            aggregated: OnceLock::new(),
             alone: alone.to_string().into(),
             by_version: by_version.collect(),
             paths,
         }
+    }
+
+    fn aggregated(&self) -> &str {
+        self.aggregated.get_or_init(|| aggregated_group(&self.name, &self.group.versions()).to_string())
+    }
+
+    fn version(&self, version: &str) -> Option<Bytes> {
+        let (_, body) = self.by_version.iter().find(|(own, _)| own == version)?;
+        let make = || {
+            let versions = self.group.versions();
+            let rows = versions.iter().find(|(own, _)| *own == version).map(|(_, rows)| &rows[..]);
+            resource_list(&self.name, version, rows.unwrap_or_default()).to_string().into()
+        };
+        Some(body.get_or_init(make).clone())
     }
 }
 
@@ -256,8 +275,7 @@ impl Discovery {
     /// `/api/v1` and `/apis/GROUP/VERSION`.
     pub(crate) fn version(&self, catalog: &Catalog, name: &str, version: &str) -> Option<Response<Body>> {
         let described = self.0.lock().group(name, catalog.group(name)?);
-        let (_, body) = described.by_version.iter().find(|(own, _)| own == version)?;
-        Some(answer_json(StatusCode::OK, body.clone()))
+        Some(answer_json(StatusCode::OK, described.version(version)?))
     }
 
     /// `/`.

@@ -4,7 +4,7 @@
 //! `resourceVersion`, which is the revision of the store and is written in on the way out: [`Stored::write`]
 //! puts it in. So a get, a list and a watch copy bytes and parse nothing.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, cell::Cell, sync::LazyLock};
 
 use memchr::memmem::Finder;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -17,35 +17,51 @@ const METADATA: &[u8] = b"\"metadata\":{";
 /// Made once: making it takes longer than finding.
 static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(METADATA));
 
+/// Most bytes that a thread keeps to write objects into.
+const MOST_SCRATCH: usize = 64 * 1024;
+
 /// Writes an object in its stored form. `metadata.resourceVersion` is left out.
 pub fn encode(object: &Object) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
+    thread_local! {
+        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    // What is stored stays: it is to take as many bytes as it has, and not as many as growing left over.
+    let mut scratch = SCRATCH.take();
+    write(object, &mut scratch);
+    let bytes = scratch.to_vec();
+    if scratch.capacity() <= MOST_SCRATCH {
+        scratch.clear();
+        SCRATCH.set(scratch);
+    }
+    bytes
+}
+
+fn write(object: &Object, out: &mut Vec<u8>) {
     out.push(b'{');
     for field in ["apiVersion", "kind"] {
         if let Some(value) = object.get(field) {
-            member(&mut out, field, value);
+            member(out, field, value);
         }
     }
-    separate(&mut out);
+    separate(out);
     out.extend_from_slice(METADATA);
     if let Some(Value::Object(metadata)) = object.get("metadata") {
         if let Some(labels) = metadata.get("labels") {
-            member(&mut out, "labels", labels);
+            member(out, "labels", labels);
         }
         for (field, value) in metadata {
             if field != "labels" && field != "resourceVersion" {
-                member(&mut out, field, value);
+                member(out, field, value);
             }
         }
     }
     out.push(b'}');
     for (field, value) in object {
         if !matches!(field.as_str(), "apiVersion" | "kind" | "metadata") {
-            member(&mut out, field, value);
+            member(out, field, value);
         }
     }
     out.push(b'}');
-    out
 }
 
 fn separate(out: &mut Vec<u8>) {

@@ -70,13 +70,10 @@ fn added(value: &Value, at: At<'_>) -> Option<Object> {
     let mut out = Object::new();
     match at.shape(value) {
         Shape::Leaf => return Some(out),
+        // Steps are in the order of the names: collecting builds the map in one go.
         Shape::Map(map) => {
-            for (name, value) in map {
-                let (at, _) = at.field(name);
-                if let Some(below) = added(value, at) {
-                    out.insert(field_step(name), Value::Object(below));
-                }
-            }
+            let below = map.iter().map(|(name, value)| (name, added(value, at.field(name).0)));
+            out = below.filter_map(|(name, below)| Some((field_step(name), Value::Object(below?)))).collect();
         }
         Shape::Set(list) => list.iter().for_each(|value| put(&mut out, value_step(value), Object::new())),
         Shape::Keyed(list, keys) => {

@@ -30,8 +30,7 @@ pub fn track(old: Option<&Object>, new: &mut Object, versions: &dyn Versions, wr
     let nothing = Object::new();
     let list = match old {
         None => {
-            let mut change = Change::new(&nothing, new, versions, write);
-            let fields = change.of(write.api_version).map(|delta| delta.changed.clone());
+            let fields = Change::new(&nothing, new, versions, write).into_changed(write.api_version);
             fields.and_then(|fields| Managers(vec![Entry::of(write, fields)]).encode())
         }
         Some(old) => {

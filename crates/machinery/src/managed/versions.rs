@@ -65,6 +65,11 @@ impl<'a> Change<'a> {
         self.seen[place].1.as_ref()
     }
 
+    /// What is new or has another value in this version; `None` when it is not served.
+    pub(crate) fn into_changed(self, api_version: &str) -> Option<FieldSet> {
+        self.work_out(api_version).map(|delta| delta.changed)
+    }
+
     fn work_out(&self, api_version: &str) -> Option<Delta> {
         let schema = self.versions.schema(api_version)?;
         let delta = match self.form == api_version {

@@ -43,7 +43,8 @@ impl Filling {
                 map.insert(name.to_owned(), self.copy(default)?);
             }
         }
-        for (key, value) in map.iter_mut() {
+        let is_open = |value: &Value| matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
+        for (key, value) in map.iter_mut().filter(|(_, value)| is_open(value)) {
             let Some(child) = shape.child(key) else { continue };
             if lacks(child, value)
                 && let Some(default) = child.default()

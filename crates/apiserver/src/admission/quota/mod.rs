@@ -15,6 +15,8 @@
 mod measure;
 mod scopes;
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use windlass_machinery::{
@@ -71,16 +73,20 @@ impl Guard {
 }
 
 /// What a write does to the objects of a namespace.
-struct Change {
-    old: Option<Object>,
-    new: Option<Object>,
+struct Change<'a> {
+    old: Option<Cow<'a, Object>>,
     /// It is a quota itself, and was counted from scratch.
     renewed: bool,
 }
 
-impl Change {
+/// The object as it will be, unless it goes.
+fn after<'a>(request: &'a Request<'_>) -> Option<&'a Object> {
+    (request.operation != Operation::Delete).then_some(&request.object)
+}
+
+impl<'a> Change<'a> {
     /// `None` when nothing changes that could be counted.
-    fn of(request: &Request<'_>, renewed: bool) -> Option<Self> {
+    fn of(request: &Request<'a>, renewed: bool) -> Option<Self> {
         let old = match request.operation {
             Operation::Connect => return None,
             Operation::Create => None,
@@ -89,18 +95,17 @@ impl Change {
                 let resource = request.resource;
                 let stored =
                     request.view.get(&resource.group, &resource.plural, request.namespace, request.name);
-                stored.map(|(object, _)| object).or_else(|| request.old.cloned())
+                stored.map(|(object, _)| Cow::Owned(object)).or(request.old.map(Cow::Borrowed))
             }
             Operation::Update => {
                 let old = request.old?;
                 if !renewed && !may_differ(request.resource, old, &request.object) {
                     return None;
                 }
-                Some(old.clone())
+                Some(Cow::Borrowed(old))
             }
         };
-        let new = (request.operation != Operation::Delete).then(|| request.object.clone());
-        Some(Change { old, new, renewed })
+        Some(Change { old, renewed })
     }
 }
 
@@ -233,7 +238,7 @@ fn renew(request: &mut Request<'_>) -> bool {
 }
 
 /// Charges all other quotas of the namespace, and keeps the guard.
-fn charge(request: &mut Request<'_>, change: &Change) -> Outcome<()> {
+fn charge(request: &mut Request<'_>, change: &Change<'_>) -> Outcome<()> {
     let view = request.view;
     let guard = Guard::of(view, request.namespace);
     let mut quotas = view.list("", "resourcequotas", request.namespace);
@@ -244,7 +249,7 @@ fn charge(request: &mut Request<'_>, change: &Change) -> Outcome<()> {
     let quotas: Vec<(Quota, Revision)> =
         quotas.into_iter().map(|(quota, revision)| (Quota::new(quota), revision)).collect();
     if is_bounded(request) {
-        specified(request, change, &quotas)?;
+        specified(request, &quotas)?;
     }
     let is_empty = quotas.is_empty();
     for (quota, revision) in quotas {
@@ -269,8 +274,8 @@ fn is_bounded(request: &Request<'_>) -> bool {
 }
 
 /// Refuses pods that do not say how much they need of what is bounded.
-fn specified(request: &Request<'_>, change: &Change, quotas: &[(Quota, Revision)]) -> Outcome<()> {
-    let Some(new) = &change.new else { return Ok(()) };
+fn specified(request: &Request<'_>, quotas: &[(Quota, Revision)]) -> Outcome<()> {
+    let Some(new) = after(request) else { return Ok(()) };
     if request.operation == Operation::Update && request.part != Some("resize") {
         return Ok(());
     }
@@ -284,16 +289,16 @@ fn specified(request: &Request<'_>, change: &Change, quotas: &[(Quota, Revision)
 
 fn charge_one(
     request: &mut Request<'_>,
-    change: &Change,
+    change: &Change<'_>,
     mut quota: Quota,
     revision: Revision,
     from_scratch: bool,
 ) -> Outcome<()> {
     let known = if from_scratch { None } else { quota.used(request.view) };
     let before = known.unwrap_or_else(|| quota.count(request.view, None));
-    let less = quota.share(request.resource, change.old.as_ref());
-    let more = quota.share(request.resource, change.new.as_ref());
-    let mut after = before.clone();
+    let less = quota.share(request.resource, change.old.as_deref());
+    let more = quota.share(request.resource, after(request));
+    let mut used = before.clone();
     let mut asked = Amounts::new();
     for name in less.keys().chain(more.keys()) {
         let amount = |amounts: &Amounts| amounts.get(name).copied().unwrap_or_default();
@@ -302,10 +307,10 @@ fn charge_one(
             asked.insert(name.clone(), delta);
         }
         let now = amount(&before) + delta;
-        after.insert(name.clone(), if now.is_negative() { Quantity::ZERO } else { now });
+        used.insert(name.clone(), if now.is_negative() { Quantity::ZERO } else { now });
     }
     if is_bounded(request) {
-        asked.retain(|name, _| after.get(name) > quota.hard.get(name));
+        asked.retain(|name, _| used.get(name) > quota.hard.get(name));
         if !asked.is_empty() {
             let why = format!(
                 "exceeded quota: {}, requested: {}, used: {}, limited: {}",
@@ -317,7 +322,7 @@ fn charge_one(
             return Err(request.refuse(&why));
         }
     }
-    if Quota::write(&mut quota.object, &after)
+    if Quota::write(&mut quota.object, &used)
         && let Some(resource) = request.view.catalog.get("", "resourcequotas")
     {
         request.effects.put(resource, &quota.object, Expect::At(revision));
