@@ -4,6 +4,7 @@
 //! `verbs` (how it is answered) to `registry` (objects over the store), where the rows of [`resources`] say
 //! what a kind is and [`admission`] may change or refuse a write. `crd` adds rows while the server runs.
 
+mod access;
 pub mod admission;
 mod codec;
 mod columns;

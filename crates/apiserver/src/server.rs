@@ -14,15 +14,17 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Request, Response, header};
 use tokio::sync::watch;
+use windlass_access::{User, authn::Peer};
 use windlass_store::{ReadError, Store};
 
 use crate::{
     Config,
-    admission::{self, User},
+    access::{Access, Allowed},
+    admission,
     crd::{self, Definitions},
     discovery::Discovery,
     health,
-    http::{Body, Peer, Query, Route, Target, route},
+    http::{Body, Query, Route, Target, route},
     metrics::{Labels, Metrics},
     openapi::Documents,
     registry::{Registry, Versions},
@@ -59,6 +61,7 @@ pub struct ApiServer {
     pub(crate) discovery: Discovery,
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
+    access: Access,
     reads: AtomicUsize,
     writes: AtomicUsize,
     draining_tx: watch::Sender<bool>,
@@ -94,6 +97,7 @@ impl ApiServer {
                 versions: Arc::new(Versions::new(webhooks)),
             },
             metrics: Metrics::new(),
+            access: Access::new(),
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             draining_tx: watch::channel(false).0,
@@ -124,8 +128,8 @@ impl ApiServer {
     {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
-        let mut call = Call::of(head);
-        let (mut response, labels) = self.answer(&mut call, body).await;
+        let (mut call, peer) = Call::of(head);
+        let (mut response, labels) = self.answer(&mut call, &peer, body).await;
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let mut buffer = uuid::Uuid::encode_buffer();
         let audit_id: &str =
@@ -143,22 +147,19 @@ impl ApiServer {
         response
     }
 
-    async fn answer<B>(self: &Arc<Self>, call: &mut Call, body: B) -> (Response<Body>, Labels)
+    async fn answer<B>(self: &Arc<Self>, call: &mut Call, peer: &Peer, body: B) -> (Response<Body>, Labels)
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
         let catalog = self.registry.catalog.load_full();
-        let Some(route) = route(&call.path, &catalog) else {
-            return (failure(&self.not_found(call)), Labels::other(call));
-        };
-        let labels = Labels::of(call, &route);
-        let admitted = self.admit(call, &route).and_then(|slot| Ok((slot, self.timeout_of(call)?)));
+        let route = route(&call.path, &catalog);
+        let labels = route.as_ref().map_or_else(|| Labels::other(call), |route| Labels::of(call, route));
         let is_watch = labels.verb == "WATCH";
-        let outcome = match admitted {
+        let outcome = match self.admit(call, peer, route).await {
             Err(status) => Err(status),
-            Ok((slot, timeout)) => {
-                let work = AssertUnwindSafe(verbs::answer(self, call, route, body)).catch_unwind();
+            Ok(Admitted { allowed, slot, timeout }) => {
+                let work = AssertUnwindSafe(verbs::answer(self, call, allowed, body)).catch_unwind();
                 match tokio::time::timeout(timeout, work).await {
                     // What is still being sent is in flight, watches aside.
                     Ok(Ok(outcome)) => match slot.filter(|_| !is_watch) {
@@ -186,11 +187,22 @@ impl ApiServer {
         (response, labels)
     }
 
-    fn not_found(&self, call: &Call) -> Box<Status> {
-        match call.may_do_anything() {
-            true => Status::no_such_path(),
-            false => forbidden_path(call),
-        }
+    /// Finds out who asks, whether they may, and whether there is room for it.
+    async fn admit(
+        self: &Arc<Self>,
+        call: &mut Call,
+        peer: &Peer,
+        route: Option<Route>,
+    ) -> Outcome<Admitted> {
+        call.user = self.access.authenticate(peer, &call.headers).await?.user;
+        let Some(route) = route else {
+            self.access.authorize_path(call)?;
+            return Err(Status::no_such_path());
+        };
+        let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
+        let allowed = self.access.authorize(call, route)?;
+        let slot = if is_health { None } else { Some(self.take_slot(call)?) };
+        Ok(Admitted { allowed, slot, timeout: self.timeout_of(call)? })
     }
 
     /// How long the request may take. A watch that has begun is a stream and not waited for; what is waited for
@@ -207,26 +219,16 @@ impl ApiServer {
         }
     }
 
-    /// Whether this caller may do this, and whether there is room for it.
-    fn admit(self: &Arc<Self>, call: &Call, route: &Route) -> Outcome<Option<Slot>> {
-        let public = matches!(route, Route::Health(..) | Route::ServerVersion);
-        call.check_credentials()?;
-        if !public && !call.may_do_anything() {
-            return Err(match route {
-                Route::Resource(target) => forbidden_resource(call, target),
-                _ => forbidden_path(call),
-            });
-        }
-        let (counter, most) = match (public, call.is_write()) {
-            (true, _) => return Ok(None),
-            (_, true) => (&self.writes, self.config.max_inflight_writes),
-            (_, false) => (&self.reads, self.config.max_inflight_reads),
+    fn take_slot(self: &Arc<Self>, call: &Call) -> Outcome<Slot> {
+        let (counter, most) = match call.is_write() {
+            true => (&self.writes, self.config.max_inflight_writes),
+            false => (&self.reads, self.config.max_inflight_reads),
         };
         if counter.fetch_add(1, Ordering::Relaxed) >= most {
             counter.fetch_sub(1, Ordering::Relaxed);
             return Err(Status::too_many_requests("too many requests, please try again later", 1));
         }
-        Ok(Some(Slot { server: Arc::clone(self), write: call.is_write() }))
+        Ok(Slot { server: Arc::clone(self), write: call.is_write() })
     }
 
     /// Whether requests are taken.
@@ -266,6 +268,13 @@ fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
+/// A request that may go on.
+struct Admitted {
+    allowed: Allowed,
+    slot: Option<Slot>,
+    timeout: std::time::Duration,
+}
+
 /// A place among the requests in flight.
 struct Slot {
     server: Arc<ApiServer>,
@@ -291,37 +300,34 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn of(head: http::request::Parts) -> Self {
-        let http::request::Parts { method, uri, headers, extensions, .. } = head;
-        let user = extensions.get::<Peer>().and_then(|peer| peer.user.clone());
-        let user = user.or_else(|| extensions.get::<Arc<User>>().cloned());
-        Call {
+    /// A request of nobody in particular yet, and the connection it came over.
+    fn of(head: http::request::Parts) -> (Self, Peer) {
+        let http::request::Parts { method, uri, headers, mut extensions, .. } = head;
+        let call = Call {
             method,
             path: uri.path().to_owned(),
             query: Query::parse(uri.query()),
             headers,
-            user: user.map_or_else(anonymous, authenticated),
+            user: User::anonymous(),
             warnings: vec![],
-        }
+        };
+        (call, extensions.remove::<Peer>().unwrap_or_default())
     }
 
-    /// Refuses who asks to be someone else, and who shows credentials that mean nothing here: either would get
-    /// an answer that is meant for another.
-    fn check_credentials(&self) -> Outcome<()> {
-        let impersonates = self.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
-        if impersonates {
-            return Err(Status::not_allowed("impersonation is not supported by this server"));
+    /// The method, as roles name it.
+    pub(crate) fn method_verb(&self) -> &'static str {
+        match self.method.as_str() {
+            "GET" => "get",
+            "HEAD" => "head",
+            "POST" => "post",
+            "PUT" => "put",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            "OPTIONS" => "options",
+            "TRACE" => "trace",
+            "CONNECT" => "connect",
+            _ => "",
         }
-        let is_nobody = self.user.name == ANONYMOUS;
-        match is_nobody && self.headers.contains_key(header::AUTHORIZATION) {
-            true => Err(Status::unauthorized()),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether the caller is in the group that may do anything.
-    fn may_do_anything(&self) -> bool {
-        self.user.groups.iter().any(|group| group == "system:masters")
     }
 
     fn is_write(&self) -> bool {
@@ -352,51 +358,6 @@ impl Call {
             _ => "",
         }
     }
-}
-
-const ANONYMOUS: &str = "system:anonymous";
-
-fn anonymous() -> Arc<User> {
-    static NOBODY: std::sync::LazyLock<Arc<User>> = std::sync::LazyLock::new(|| {
-        let groups = vec!["system:unauthenticated".to_owned()];
-        Arc::new(User { name: ANONYMOUS.to_owned(), groups, uid: String::new() })
-    });
-    Arc::clone(&NOBODY)
-}
-
-/// The user with the group that everyone has who is known.
-pub(crate) fn authenticated(user: Arc<User>) -> Arc<User> {
-    const EVERYONE: &str = "system:authenticated";
-    if user.groups.iter().any(|group| group == EVERYONE) {
-        return user;
-    }
-    let mut user = User::clone(&user);
-    user.groups.push(EVERYONE.to_owned());
-    Arc::new(user)
-}
-
-fn forbidden_path(call: &Call) -> Box<Status> {
-    let verb = call.method.as_str().to_lowercase();
-    Status::not_allowed(format!("forbidden: User {:?} cannot {verb} path {:?}", call.user.name, call.path))
-}
-
-fn forbidden_resource(call: &Call, target: &Target) -> Box<Status> {
-    let resource = &target.resource;
-    let plural = match &target.sub {
-        Some(sub) => format!("{}/{sub}", resource.plural),
-        None => resource.plural.clone(),
-    };
-    let scope = match target.namespace.as_str() {
-        "" => "at the cluster scope".to_owned(),
-        namespace => format!("in the namespace {namespace:?}"),
-    };
-    let why = format!(
-        "User {:?} cannot {} resource {plural:?} in API group {:?} {scope}",
-        call.user.name,
-        call.verb(target),
-        resource.group
-    );
-    Status::forbidden(resource, target.name.as_deref().unwrap_or_default(), &why)
 }
 
 impl Labels {

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_access::{MASTERS, User};
 use windlass_machinery::{
     object::{Object, list_at, str_at},
     stored::Stored,
@@ -12,14 +13,14 @@ use windlass_machinery::{
 };
 use windlass_store::{Delivery, Entry, Expect, Read, ReadError, Revision, Snapshot, Txn};
 
-use crate::{ApiServer, StartError, admission::User, registry::Author};
+use crate::{ApiServer, StartError, registry::Author};
 
 /// The name of the server itself as a user.
 pub(crate) const ITSELF: &str = "system:apiserver";
 
 /// Who the server itself is, to admission and in managed fields.
 pub(crate) fn itself() -> User {
-    User { name: ITSELF.to_owned(), groups: vec!["system:masters".to_owned()], uid: String::new() }
+    User::new(ITSELF, vec![MASTERS.to_owned()])
 }
 
 /// Creates the objects that every server has, unless they are there.

@@ -32,6 +32,7 @@ pub(crate) use self::policies::check_expressions;
 use std::{ops::RangeInclusive, sync::Arc};
 
 use async_trait::async_trait;
+pub use windlass_access::User;
 use windlass_cel::Budget;
 use windlass_machinery::{
     field::Errors,
@@ -109,17 +110,6 @@ impl Operation {
             Operation::Connect => "CONNECT",
         }
     }
-}
-
-/// Who does it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    /// The name.
-    pub name: String,
-    /// The groups.
-    pub groups: Vec<String>,
-    /// The id, where there is one.
-    pub uid: String,
 }
 
 /// The store at one revision, as objects.

@@ -14,5 +14,4 @@ pub(crate) use self::{
     },
     path::{Route, Target, route},
     query::{Query, is_dry_run},
-    serve::Peer,
 };

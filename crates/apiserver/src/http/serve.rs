@@ -26,10 +26,9 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{
-    admission::User,
-    server::{ApiServer, authenticated},
-};
+use windlass_access::{User, authn::Peer};
+
+use crate::server::ApiServer;
 
 /// A handshake that takes longer than this is not a client of ours.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -63,13 +62,6 @@ const SMALL: u64 = 64 * 1024;
 
 /// How long a peer may be silent before it is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(180);
-
-/// Who is at the other end of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    /// The user that the client certificate names.
-    pub(crate) user: Option<Arc<User>>,
-}
 
 /// Serves until `shutdown`, then lets requests finish.
 pub async fn serve(
@@ -136,8 +128,9 @@ async fn connection(
         },
     };
     let user = stream.get_ref().1.peer_certificates().and_then(|certificates| user_of(certificates.first()?));
-    let peer = Peer { user: user.map(|user| authenticated(Arc::new(user))) };
-    let idle = if peer.user.is_some() { IDLE } else { IDLE_ANONYMOUS };
+    let certificate = user.map(|user| Arc::new(user.authenticated()));
+    let peer = Peer { certificate, address: Some(address), is_plain: false };
+    let idle = if peer.certificate.is_some() { IDLE } else { IDLE_ANONYMOUS };
     let activity = Arc::new(Activity::default());
     let service = {
         let activity = Arc::clone(&activity);
@@ -212,7 +205,7 @@ fn user_of(certificate: &rustls::pki_types::CertificateDer<'_>) -> Option<User> 
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
     let groups =
         subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
-    Some(User { name, groups, uid: String::new() })
+    Some(User::new(name, groups))
 }
 
 /// Bodies of a connection that are remembered before those that are gone are forgotten.

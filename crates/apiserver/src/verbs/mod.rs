@@ -23,6 +23,7 @@ use windlass_machinery::{
 };
 
 use crate::{
+    access::Allowed,
     http::{Body, Route, Target, is_dry_run, media_type, of_objects},
     openapi::{self, Document, Documents},
     registry::{Author, Rendering, Written, render::Include},
@@ -38,14 +39,14 @@ const MOST_BODY: usize = 3 * 1024 * 1024;
 pub(crate) async fn answer<B>(
     server: &Arc<ApiServer>,
     call: &mut Call,
-    route: Route,
+    allowed: Allowed,
     body: B,
 ) -> Outcome<Response<Body>>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    let mut target = match route {
+    let mut target = match allowed.into_route() {
         Route::Resource(target) => target,
         other => return describe(server, call, other).await,
     };

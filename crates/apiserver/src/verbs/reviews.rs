@@ -52,11 +52,10 @@ fn user_info(user: &User) -> Value {
 /// Whoever the review is about.
 fn subject(review: &Object) -> User {
     let groups = list_at(review, &["spec", "groups"]);
-    User {
-        name: str_at(review, &["spec", "user"]).unwrap_or_default().to_owned(),
-        groups: groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        uid: String::new(),
-    }
+    User::new(
+        str_at(review, &["spec", "user"]).unwrap_or_default(),
+        groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+    )
 }
 
 fn is_master(user: &User) -> bool {

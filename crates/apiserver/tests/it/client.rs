@@ -8,6 +8,7 @@ use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use windlass_access::authn::Peer;
 use windlass_apiserver::{ApiServer, Body, Config, admission::User};
 use windlass_store::{CommitError, Memory, Read, ReadError, Revision, Snapshot, Store, Txn, Watch, Window};
 
@@ -110,7 +111,7 @@ impl Client {
     /// The same server, seen by someone else.
     pub(crate) fn as_user(&self, name: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(ToString::to_string).collect();
-        let user = User { name: name.to_owned(), groups, uid: String::new() };
+        let user = User::new(name, groups).authenticated();
         Client { user: Some(Arc::new(user)), ..self.clone() }
     }
 
@@ -131,7 +132,8 @@ impl Client {
             request = request.header(*name, *value);
         }
         if let Some(user) = &self.user {
-            request = request.extension(Arc::clone(user));
+            let peer = Peer { certificate: Some(Arc::clone(user)), ..Peer::default() };
+            request = request.extension(peer);
         }
         request.body(Full::new(body)).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }

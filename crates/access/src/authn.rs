@@ -1,0 +1,125 @@
+//! Authentication: from what a client shows to who it is.
+//!
+//! [`Authenticator`]s are asked in order. The first that recognises what is shown decides; one that is shown
+//! something of its kind that is no good refuses, and nobody else is asked. A client that shows nothing is anonymous; a
+//! client that shows something nobody knows is refused, because it would get an answer that is meant for another.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use async_trait::async_trait;
+use http::{HeaderMap, header};
+use jiff::Timestamp;
+
+use crate::User;
+
+/// The connection that a request came over.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// Who the client's certificate is of. The handshake has verified it.
+    pub certificate: Option<Arc<User>>,
+    /// The other end of the socket.
+    pub address: Option<SocketAddr>,
+    /// Whether it came over plain HTTP.
+    pub is_plain: bool,
+}
+
+/// What a client shows of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The connection.
+    pub peer: &'a Peer,
+    /// The headers of the request.
+    pub headers: &'a HeaderMap,
+}
+
+impl<'a> Shown<'a> {
+    /// The bearer token, if there is one.
+    pub fn bearer(&self) -> Option<&'a str> {
+        let value = self.headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+        let (scheme, token) = value.split_once(' ')?;
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    }
+
+    /// How the client calls itself.
+    pub fn agent(&self) -> &'a str {
+        self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The headers that are needed to ask again later.
+    pub fn kept(&self) -> HeaderMap {
+        let kept = [header::AUTHORIZATION, header::USER_AGENT];
+        kept.into_iter().filter_map(|name| Some((name.clone(), self.headers.get(&name)?.clone()))).collect()
+    }
+}
+
+/// Who a client is, and how that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub user: Arc<User>,
+    /// The name of the authenticator that knows it.
+    pub by: &'static str,
+    /// When what was shown ends to be good, where that is known.
+    pub expires: Option<Timestamp>,
+}
+
+/// What was shown is no good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{by}: {why}")]
+pub struct Refusal {
+    /// The name of the authenticator that refuses.
+    pub by: &'static str,
+    /// What is wrong with it. Never holds what was shown.
+    pub why: String,
+}
+
+/// One way to know a client.
+#[async_trait]
+pub trait Authenticator: Send + Sync {
+    /// Its name, in messages and metrics.
+    fn name(&self) -> &'static str;
+
+    /// Who shows this; `None` when that is not for this one to say.
+    async fn authenticate(&self, shown: Shown<'_>) -> Result<Option<Identity>, Refusal>;
+}
+
+/// All ways to know a client, in the order in which they are tried.
+#[derive(Default)]
+pub struct Chain(Vec<Arc<dyn Authenticator>>);
+
+impl Chain {
+    /// A chain of these.
+    pub fn new(authenticators: Vec<Arc<dyn Authenticator>>) -> Self {
+        Chain(authenticators)
+    }
+
+    /// Who shows this.
+    pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Identity, Refusal> {
+        for authenticator in &self.0 {
+            if let Some(identity) = authenticator.authenticate(shown).await? {
+                return Ok(identity);
+            }
+        }
+        match shown.headers.contains_key(header::AUTHORIZATION) {
+            true => Err(Refusal { by: "none", why: "nobody here knows these credentials".to_owned() }),
+            false => Ok(Identity { user: User::anonymous(), by: "anonymous", expires: None }),
+        }
+    }
+}
+
+/// Knows clients by their certificates.
+#[derive(Debug, Default)]
+pub struct Certificates;
+
+#[async_trait]
+impl Authenticator for Certificates {
+    fn name(&self) -> &'static str {
+        "certificate"
+    }
+
+    async fn authenticate(&self, shown: Shown<'_>) -> Result<Option<Identity>, Refusal> {
+        let user = shown.peer.certificate.as_ref();
+        Ok(user.map(|user| Identity { user: Arc::clone(user), by: self.name(), expires: None }))
+    }
+}
