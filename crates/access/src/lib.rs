@@ -3,6 +3,7 @@
 //! Start at [`authn::Chain`], which makes a [`User`] of what a client shows, and [`Attributes`], which is what
 //! such a user is allowed or refused.
 
+pub mod atrest;
 mod attributes;
 pub mod authn;
 mod user;
