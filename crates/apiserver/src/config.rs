@@ -24,6 +24,9 @@ pub struct Config {
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports of services come from.
     pub node_ports: RangeInclusive<u16>,
+    /// Whether writes to an object itself may change its status and whatever else has a path of its own. For
+    /// debugging.
+    pub unrestricted_update: bool,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
 }
@@ -39,6 +42,7 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
+            unrestricted_update: false,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
         }
     }

@@ -118,6 +118,7 @@ struct Now {
     revision: u64,
     oldest: u64,
     live_bytes: u64,
+    to_reseal: u64,
 }
 
 impl Now {
@@ -128,6 +129,7 @@ impl Now {
             revision: window.head.get(),
             oldest: window.floor.get(),
             live_bytes: server.live_bytes(),
+            to_reseal: server.registry.store.to_reseal(),
         }
     }
 }
@@ -151,6 +153,11 @@ impl Collector for Now {
                 self.oldest,
             ),
             ("apiserver_storage_size_bytes", "Bytes of live keys and values", self.live_bytes),
+            (
+                "windlass_store_to_reseal",
+                "Parts of the store, or keys in etcd, that are not encrypted with the current key yet",
+                self.to_reseal,
+            ),
         ] {
             let gauge =
                 encoder.encode_descriptor(name, help, None, prometheus_client::metrics::MetricType::Gauge)?;

@@ -95,6 +95,7 @@ impl ApiServer {
                 plugins,
                 lines: Arc::default(),
                 versions: Arc::new(Versions::new(webhooks)),
+                unrestricted: config.unrestricted_update,
             },
             metrics: Metrics::new(),
             access: Access::new(),

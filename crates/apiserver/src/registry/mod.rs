@@ -50,6 +50,8 @@ pub(crate) struct Registry {
     pub(crate) lines: Arc<Lines>,
     /// How objects of custom kinds come into other versions.
     pub(crate) versions: Arc<Versions>,
+    /// Whether writes to an object itself may change everything, parts with a path of their own included.
+    pub(crate) unrestricted: bool,
 }
 
 impl Registry {

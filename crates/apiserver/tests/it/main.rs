@@ -13,5 +13,6 @@ mod hooks;
 mod listing;
 mod scenarios;
 mod subresources;
+mod unrestricted;
 mod updating;
 mod watching;
