@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
     thread,
 };
 
@@ -49,6 +49,24 @@ impl Server {
     pub fn restart(&mut self) {
         self.stop();
         self.spawn();
+    }
+
+    /// Starts one that was ended, on the same data and the same port.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        self.spawn();
+    }
+
+    /// Takes these flags from the next start on.
+    pub fn set_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    }
+
+    /// Runs the binary with these words, in the server's directory, until it ends.
+    pub fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(binary::windlass());
+        command.args(words).current_dir(self.directory.path());
+        command.output().expect("the binary under test")
     }
 
     /// Kills it without a warning and starts it again on the same data and the same port.

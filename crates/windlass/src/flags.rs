@@ -49,6 +49,10 @@ pub(crate) struct ServerArgs {
     /// What stands before every key in etcd
     #[arg(long, value_name = "PREFIX", default_value = "/registry", help_heading = "Storage")]
     etcd_prefix: String,
+    /// Which resources are encrypted where they are stored, and the keys: an EncryptionConfiguration [default: Secrets,
+    /// with a key in DIR/pki/encryption.yaml; in etcd nothing]
+    #[arg(long, value_name = "FILE", help_heading = "Storage")]
+    encryption_provider_config: Option<PathBuf>,
     /// The authority that signed etcd's certificates
     #[arg(long, value_name = "FILE", requires = "etcd_servers", help_heading = "Storage")]
     etcd_cafile: Option<PathBuf>,
@@ -87,6 +91,9 @@ pub(crate) struct ServerArgs {
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(Config::default().event_ttl), help_heading = "Objects")]
     event_ttl: GoDuration,
+    /// Let writes to an object change its status and other parts that have a path of their own; for debugging
+    #[arg(long, help_heading = "Objects")]
+    unrestricted_update: bool,
     /// The networks that service addresses come from: one, or one of each family
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = network, default_values_t = Config::default().service_cidrs, help_heading = "Objects")]
     service_cluster_ip_range: Vec<IpNet>,
@@ -118,6 +125,8 @@ pub(crate) struct ServeConfig {
     pub(crate) tls_san: Vec<San>,
     /// Where objects are kept.
     pub(crate) backend: Backend,
+    /// Which resources are encrypted, and with what, if that was given.
+    pub(crate) encryption: Option<PathBuf>,
     /// How much of the past is kept.
     pub(crate) retention: Retention,
     /// How the API server behaves. Its own address is not known yet.
@@ -158,6 +167,7 @@ impl ServerArgs {
             backend,
             etcd_servers,
             etcd_prefix,
+            encryption_provider_config,
             etcd_cafile,
             etcd_certfile,
             etcd_keyfile,
@@ -168,6 +178,7 @@ impl ServerArgs {
             max_requests_inflight,
             max_mutating_requests_inflight,
             event_ttl,
+            unrestricted_update,
             service_cluster_ip_range,
             service_node_port_range,
         } = self;
@@ -192,6 +203,7 @@ impl ServerArgs {
             advertise: advertise_address,
             tls_san,
             backend: choose_backend(backend, etcd)?,
+            encryption: encryption_provider_config,
             retention: Retention {
                 min_age: history_window.0,
                 min_changes: history_changes,
@@ -207,6 +219,7 @@ impl ServerArgs {
                 max_inflight_reads: limit(max_requests_inflight),
                 max_inflight_writes: limit(max_mutating_requests_inflight),
                 event_ttl: event_ttl.0,
+                unrestricted_update,
                 service_cidrs: service_networks(service_cluster_ip_range)?,
                 node_ports: service_node_port_range.0,
                 ..defaults

@@ -5,6 +5,7 @@
 mod args;
 mod backend;
 mod datadir;
+mod encryption;
 mod exit;
 mod flags;
 mod kubeconfig;

@@ -19,6 +19,7 @@ use windlass_store::Store;
 use crate::{
     args::Usage,
     datadir::{self, DataDirectory},
+    encryption,
     flags::ServeConfig,
     kubeconfig, pki,
     pki::Pki,
@@ -68,7 +69,7 @@ pub(crate) struct ApiService {
 impl ApiService {
     /// Starts it; when this returns, requests are answered and the kubeconfig works.
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
-        let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, api } = config;
+        let ServeConfig { data_dir, bind, advertise, tls_san, backend, encryption, retention, api } = config;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
@@ -77,7 +78,13 @@ impl ApiService {
         let credentials = Credentials { directory: directory.clone(), url: url.clone(), names };
         let pki = credentials.prepare()?;
         let tls = ServerTls::new(&pki)?;
-        let store = backend.open(&data_dir, retention).await?;
+        let at_rest = encryption::prepare(encryption.as_deref(), &datadir::pki(directory.path()), &backend)?;
+        let store = backend.open(&data_dir, retention, &at_rest).await?;
+        if api.unrestricted_update {
+            tracing::warn!(
+                "--unrestricted-update: writes to objects may change their status; for debugging only"
+            );
+        }
         let patience = api.request_timeout + LAST_WORDS;
         let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
         let server = ApiServer::start(Config { advertise, max_connections, ..api }, store.clone()).await;

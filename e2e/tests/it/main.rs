@@ -24,4 +24,5 @@ mod kubectl_watch;
 mod objects;
 mod pages;
 mod restart_keeps_data;
+mod secrets_at_rest;
 mod watch_load;
