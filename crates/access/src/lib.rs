@@ -6,6 +6,7 @@
 pub mod accounts;
 mod attributes;
 pub mod authn;
+pub mod bootstrap;
 pub mod jwt;
 mod kubectl;
 pub mod tokens;
