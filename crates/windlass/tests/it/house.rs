@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("machinery", &[]),
     ("cel", &["machinery"]),
     ("store", &[]),
-    ("access", &[]),
+    ("access", &["cel", "machinery"]),
     ("apiserver", &["access", "cel", "machinery", "store"]),
     ("windlass", &["access", "apiserver", "machinery", "store"]),
 ];
