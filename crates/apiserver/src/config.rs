@@ -4,6 +4,8 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use ipnet::IpNet;
 
+use crate::access::Authentication;
+
 /// The settings of the API server.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,6 +31,8 @@ pub struct Config {
     pub unrestricted_update: bool,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
+    /// How clients are known, besides by their certificates.
+    pub authentication: Authentication,
 }
 
 impl Default for Config {
@@ -44,6 +48,7 @@ impl Default for Config {
             node_ports: 30000..=32767,
             unrestricted_update: false,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
+            authentication: Authentication::default(),
         }
     }
 }

@@ -24,6 +24,7 @@ mod verbs;
 mod webhook;
 
 pub use self::{
+    access::{AccountIssuer, Authentication},
     config::Config,
     http::{Body, serve},
     server::{ApiServer, StartError},

@@ -61,7 +61,7 @@ pub struct ApiServer {
     pub(crate) discovery: Discovery,
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
-    access: Access,
+    pub(crate) access: Access,
     reads: AtomicUsize,
     writes: AtomicUsize,
     draining_tx: watch::Sender<bool>,
@@ -85,6 +85,7 @@ impl ApiServer {
             node_ports: config.node_ports.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
+        let access = Access::new(&config.authentication, &store, &catalog)?;
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
             discovery: Discovery::default(),
@@ -98,7 +99,7 @@ impl ApiServer {
                 unrestricted: config.unrestricted_update,
             },
             metrics: Metrics::new(),
-            access: Access::new(),
+            access,
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             draining_tx: watch::channel(false).0,
@@ -195,7 +196,7 @@ impl ApiServer {
         peer: &Peer,
         route: Option<Route>,
     ) -> Outcome<Admitted> {
-        call.user = self.access.authenticate(peer, &call.headers).await?.user;
+        call.user = self.access.authenticate(peer, &call.headers, &self.metrics).await?.user;
         let Some(route) = route else {
             self.access.authorize_path(call)?;
             return Err(Status::no_such_path());

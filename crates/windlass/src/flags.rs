@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    authn::{AuthnArgs, AuthnConfig},
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -100,6 +101,9 @@ pub(crate) struct ServerArgs {
     /// The ports that node ports come from
     #[arg(long, value_name = "FROM-TO", default_value_t = PortRange(Config::default().node_ports), help_heading = "Objects")]
     service_node_port_range: PortRange,
+
+    #[command(flatten)]
+    authn: AuthnArgs,
 }
 
 /// The engines a store can have.
@@ -131,6 +135,8 @@ pub(crate) struct ServeConfig {
     pub(crate) retention: Retention,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
+    /// How clients are known. The files have not been read.
+    pub(crate) authn: AuthnConfig,
 }
 
 /// Where objects are kept.
@@ -181,6 +187,7 @@ impl ServerArgs {
             unrestricted_update,
             service_cluster_ip_range,
             service_node_port_range,
+            authn,
         } = self;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
             return usage(format!(
@@ -202,6 +209,7 @@ impl ServerArgs {
             bind: SocketAddr::new(bind_address, secure_port),
             advertise: advertise_address,
             tls_san,
+            authn: authn.config()?,
             backend: choose_backend(backend, etcd)?,
             encryption: encryption_provider_config,
             retention: Retention {
