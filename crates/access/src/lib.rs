@@ -5,6 +5,7 @@
 
 mod attributes;
 pub mod authn;
+pub mod issuers;
 pub mod jwt;
 mod user;
 
