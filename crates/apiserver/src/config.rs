@@ -4,6 +4,8 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use ipnet::IpNet;
 
+use crate::access::issuers::IssuerConfig;
+
 /// The settings of the API server.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -26,6 +28,8 @@ pub struct Config {
     pub node_ports: RangeInclusive<u16>,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
+    /// Whose tokens are trusted, besides our own.
+    pub issuers: Option<IssuerConfig>,
 }
 
 impl Default for Config {
@@ -40,6 +44,7 @@ impl Default for Config {
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
+            issuers: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    issuers::IssuerArgs,
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -93,6 +94,9 @@ pub(crate) struct ServerArgs {
     /// The ports that node ports come from
     #[arg(long, value_name = "FROM-TO", default_value_t = PortRange(Config::default().node_ports), help_heading = "Objects")]
     service_node_port_range: PortRange,
+
+    #[command(flatten)]
+    issuers: IssuerArgs,
 }
 
 /// The engines a store can have.
@@ -120,6 +124,8 @@ pub(crate) struct ServeConfig {
     pub(crate) backend: Backend,
     /// How much of the past is kept.
     pub(crate) retention: Retention,
+    /// Whose tokens are trusted.
+    pub(crate) issuers: IssuerArgs,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
 }
@@ -170,6 +176,7 @@ impl ServerArgs {
             event_ttl,
             service_cluster_ip_range,
             service_node_port_range,
+            issuers,
         } = self;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
             return usage(format!(
@@ -197,6 +204,7 @@ impl ServerArgs {
                 min_changes: history_changes,
                 ..Retention::default()
             },
+            issuers,
             api: Config {
                 request_timeout: if request_timeout.0.is_zero() {
                     defaults.request_timeout

@@ -7,6 +7,7 @@ mod backend;
 mod datadir;
 mod exit;
 mod flags;
+mod issuers;
 mod kubeconfig;
 mod logs;
 mod pki;

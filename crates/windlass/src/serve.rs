@@ -68,7 +68,8 @@ pub(crate) struct ApiService {
 impl ApiService {
     /// Starts it; when this returns, requests are answered and the kubeconfig works.
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
-        let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, api } = config;
+        let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, issuers, api } = config;
+        let issuers = issuers.load()?;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
@@ -80,7 +81,8 @@ impl ApiService {
         let store = backend.open(&data_dir, retention).await?;
         let patience = api.request_timeout + LAST_WORDS;
         let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
-        let server = ApiServer::start(Config { advertise, max_connections, ..api }, store.clone()).await;
+        let server =
+            ApiServer::start(Config { advertise, max_connections, issuers, ..api }, store.clone()).await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, mut stop_rx) = watch::channel(false);
         let stopped = async move {

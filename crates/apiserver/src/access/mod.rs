@@ -4,6 +4,8 @@
 //! they may. A verb takes an [`Allowed`], which only the latter gives out, so no route is answered without having been
 //! asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
 
+pub(crate) mod issuers;
+
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -37,6 +39,12 @@ impl Access {
     pub(crate) fn new() -> Self {
         let authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
         Access { chain: Chain::new(authenticators) }
+    }
+
+    /// The same, which also knows clients this way.
+    pub(crate) fn knowing(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
+        self.chain.push(authenticator);
+        self
     }
 
     /// Who asks.
