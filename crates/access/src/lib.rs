@@ -8,6 +8,7 @@ pub mod atrest;
 mod attributes;
 pub mod authn;
 pub mod bootstrap;
+pub mod issuers;
 pub mod jwt;
 mod kubectl;
 pub mod tokens;

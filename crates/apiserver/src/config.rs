@@ -5,6 +5,7 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 use ipnet::IpNet;
 
 use crate::access::Authentication;
+use crate::access::issuers::IssuerConfig;
 
 /// The settings of the API server.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Config {
     pub advertise: SocketAddr,
     /// How clients are known, besides by their certificates.
     pub authentication: Authentication,
+    /// Whose tokens are trusted, besides our own.
+    pub issuers: Option<IssuerConfig>,
 }
 
 impl Default for Config {
@@ -49,6 +52,7 @@ impl Default for Config {
             unrestricted_update: false,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
             authentication: Authentication::default(),
+            issuers: None,
         }
     }
 }

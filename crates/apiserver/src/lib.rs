@@ -25,10 +25,13 @@ mod webhook;
 
 pub use self::{
     access::{AccountIssuer, Authentication},
+    access::issuers::{IssuerConfig, Pace},
     config::Config,
     http::{Body, serve},
     server::{ApiServer, StartError},
 };
+
+pub use windlass_access::issuers::Classic;
 
 /// An error and its causes on one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {

@@ -134,6 +134,7 @@ impl Metrics {
         let _ = encode(&mut out, &self.registry);
         let mut now = Registry::default();
         now.register_collector(Box::new(Now::of(server)));
+        server.issuers.register(&mut now);
         let _ = encode(&mut out, &now);
         // Two registries are one page: only the last end counts.
         out.replacen("# EOF\n", "", 1)

@@ -19,7 +19,7 @@ use windlass_store::{ReadError, Store};
 
 use crate::{
     Config,
-    access::{Access, Allowed},
+    access::{Access, Allowed, issuers::Trust},
     admission,
     crd::{self, Definitions},
     discovery::Discovery,
@@ -62,6 +62,7 @@ pub struct ApiServer {
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
     pub(crate) access: Access,
+    pub(crate) issuers: Trust,
     reads: AtomicUsize,
     writes: AtomicUsize,
     draining_tx: watch::Sender<bool>,
@@ -85,7 +86,8 @@ impl ApiServer {
             node_ports: config.node_ports.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
-        let access = Access::new(&config.authentication, &store, &catalog)?;
+        let issuers = Trust::new(config.issuers.clone(), &webhooks);
+        let access = Access::new(&config.authentication, &store, &catalog)?.knowing(issuers.authenticator());
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
             discovery: Discovery::default(),
@@ -100,6 +102,7 @@ impl ApiServer {
             },
             metrics: Metrics::new(),
             access,
+            issuers,
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             draining_tx: watch::channel(false).0,
@@ -109,6 +112,7 @@ impl ApiServer {
         crd::start(&server).await?;
         startup::bootstrap(&server).await?;
         startup::expire_events(&server);
+        Trust::start(&server);
         Ok(server)
     }
 
@@ -197,6 +201,9 @@ impl ApiServer {
         route: Option<Route>,
     ) -> Outcome<Admitted> {
         call.user = self.access.authenticate(peer, &call.headers, &self.metrics).await?.user;
+        if call.user.is_anonymous() && !self.issuers.admits_anonymous(&call.path) {
+            return Err(Status::unauthorized());
+        }
         let Some(route) = route else {
             self.access.authorize_path(call)?;
             return Err(Status::no_such_path());

@@ -16,6 +16,7 @@ use windlass_store::Retention;
 use crate::{
     args::{DataDir, Usage},
     authn::{AuthnArgs, AuthnConfig},
+    issuers::IssuerArgs,
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -104,6 +105,8 @@ pub(crate) struct ServerArgs {
 
     #[command(flatten)]
     authn: AuthnArgs,
+    #[command(flatten)]
+    issuers: IssuerArgs,
 }
 
 /// The engines a store can have.
@@ -133,6 +136,8 @@ pub(crate) struct ServeConfig {
     pub(crate) encryption: Option<PathBuf>,
     /// How much of the past is kept.
     pub(crate) retention: Retention,
+    /// Whose tokens are trusted.
+    pub(crate) issuers: IssuerArgs,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
     /// How clients are known. The files have not been read.
@@ -188,6 +193,7 @@ impl ServerArgs {
             service_cluster_ip_range,
             service_node_port_range,
             authn,
+            issuers,
         } = self;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
             return usage(format!(
@@ -217,6 +223,7 @@ impl ServerArgs {
                 min_changes: history_changes,
                 ..Retention::default()
             },
+            issuers,
             api: Config {
                 request_timeout: if request_timeout.0.is_zero() {
                     defaults.request_timeout

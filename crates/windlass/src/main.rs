@@ -9,6 +9,7 @@ mod datadir;
 mod encryption;
 mod exit;
 mod flags;
+mod issuers;
 mod kubeconfig;
 mod logs;
 mod pki;

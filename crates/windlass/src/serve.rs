@@ -77,9 +77,11 @@ impl ApiService {
             backend,
             encryption,
             retention,
+            issuers,
             api,
             authn,
         } = config;
+        let issuers = issuers.load()?;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
@@ -99,8 +101,11 @@ impl ApiService {
         let patience = api.request_timeout + LAST_WORDS;
         let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
         let server =
-            ApiServer::start(Config { advertise, max_connections, authentication, ..api }, store.clone())
-                .await;
+            ApiServer::start(
+                Config { advertise, max_connections, authentication, issuers, ..api },
+                store.clone(),
+            )
+            .await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, mut stop_rx) = watch::channel(false);
         let stopped = async move {

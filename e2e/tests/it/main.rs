@@ -15,6 +15,7 @@ mod kubectl_delete;
 mod kubectl_describe;
 mod kubectl_discover;
 mod kubectl_get;
+mod kubectl_issuers;
 mod kubectl_kubelet;
 mod kubectl_node;
 mod kubectl_proxy;

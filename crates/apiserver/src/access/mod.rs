@@ -8,6 +8,7 @@ mod accounts;
 mod authentication;
 mod bearers;
 mod review;
+pub(crate) mod issuers;
 
 use std::sync::Arc;
 
@@ -59,6 +60,12 @@ impl Access {
         authenticators.push(Arc::clone(&accounts) as _);
         authenticators.extend(bearers::of_secrets(config, store, catalog));
         Ok(Access { chain: Chain::new(authenticators), accounts, kubectl: config.kubectl })
+    }
+
+    /// The same, which also knows clients this way.
+    pub(crate) fn knowing(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
+        self.chain.push(authenticator);
+        self
     }
 
     /// Who asks.
