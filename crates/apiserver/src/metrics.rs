@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{resources::Resource, server::ApiServer};
+use crate::{access::fairness::FlowMetrics, resources::Resource, server::ApiServer};
 
 /// Upper bounds of the histogram of request durations, in seconds.
 const DURATIONS: [f64; 15] =
@@ -44,6 +44,12 @@ struct WatchLabels {
     resource: String,
 }
 
+impl WatchLabels {
+    fn of(resource: &Resource) -> Self {
+        WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() }
+    }
+}
+
 /// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -52,6 +58,8 @@ pub(crate) struct Metrics {
     watchers: Family<WatchLabels, Gauge>,
     /// Handlers that panicked.
     pub(crate) panics: Counter,
+    /// Who is served and who waits.
+    pub(crate) flows: FlowMetrics,
 }
 
 impl Metrics {
@@ -73,7 +81,8 @@ impl Metrics {
         );
         registry.register("apiserver_longrunning_requests", "Watches being served", watchers.clone());
         registry.register("apiserver_request_panics", "Requests whose handler panicked", panics.clone());
-        Metrics { registry, requests, durations, watchers, panics }
+        let flows = FlowMetrics::register(&mut registry);
+        Metrics { registry, requests, durations, watchers, panics, flows }
     }
 
     /// Counts a request.
@@ -82,10 +91,15 @@ impl Metrics {
         self.requests.get_or_create(&EndedLabels { labels, code: u32::from(code) }).inc();
     }
 
+    /// How many watches there are of a resource.
+    pub(crate) fn watched(&self, resource: &Resource) -> usize {
+        let gauge = self.watchers.get(&WatchLabels::of(resource));
+        gauge.map_or(0, |gauge| usize::try_from(gauge.get()).unwrap_or(0))
+    }
+
     /// Counts a watch for as long as it lives.
     pub(crate) fn watching(&self, resource: &Resource) -> Counted {
-        let labels = WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() };
-        let gauge = self.watchers.get_or_create(&labels).clone();
+        let gauge = self.watchers.get_or_create(&WatchLabels::of(resource)).clone();
         gauge.inc();
         Counted(gauge)
     }

@@ -1,8 +1,10 @@
 //! Who may come in, and what they may do.
 //!
 //! A request goes through here in this order: [`Access::authenticate`] says who asks, [`Access::authorize`] whether
-//! they may. A verb takes an [`Allowed`], which only the latter gives out, so no route is answered without having been
+//! they may, and [`fairness`] when. A verb takes an [`Allowed`], which only the latter gives out, so no route is answered without having been
 //! asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
+
+pub(crate) mod fairness;
 
 use std::sync::Arc;
 
@@ -23,6 +25,10 @@ use crate::{
 pub(crate) struct Allowed(Route);
 
 impl Allowed {
+    pub(crate) fn route(&self) -> &Route {
+        &self.0
+    }
+
     pub(crate) fn into_route(self) -> Route {
         self.0
     }
