@@ -13,6 +13,7 @@ mod kubectl_custom_resources;
 mod kubectl_delete;
 mod kubectl_describe;
 mod kubectl_discover;
+mod kubectl_fairness;
 mod kubectl_get;
 mod kubectl_kubelet;
 mod kubectl_node;

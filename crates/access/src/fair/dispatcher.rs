@@ -321,5 +321,9 @@ fn limits(shape: &Shape, total: u64, all: u64) -> Limits {
     };
     let small = |seats: u128| u64::try_from(seats.min(total)).unwrap_or(u64::MAX);
     // Rounded down, so that all levels together never keep more than there is.
-    Limits { nominal: small(nominal), reserved: small(share / all * (100 - lendable) / 100), most: small(most) }
+    Limits {
+        nominal: small(nominal),
+        reserved: small(share / all * (100 - lendable) / 100),
+        most: small(most),
+    }
 }

@@ -76,9 +76,8 @@ mod tests {
     #[test]
     fn hardly_two_flows_have_the_same_queues() {
         let greedy: BTreeSet<u32> = Hand::deal(7, 128, 6).cards().iter().copied().collect();
-        let covered = (1000..11_000).filter(|flow| {
-            Hand::deal(*flow, 128, 6).cards().iter().all(|card| greedy.contains(card))
-        });
+        let covered = (1000..11_000)
+            .filter(|flow| Hand::deal(*flow, 128, 6).cards().iter().all(|card| greedy.contains(card)));
         assert_eq!(covered.count(), 0);
     }
 }

@@ -106,7 +106,9 @@ impl NonResourceRule {
         let is_named = |named: &String| {
             named == ALL
                 || named == path
-                || named.strip_suffix(ALL).is_some_and(|above| above.ends_with('/') && path.starts_with(above))
+                || named
+                    .strip_suffix(ALL)
+                    .is_some_and(|above| above.ends_with('/') && path.starts_with(above))
         };
         has(&self.verbs, verb) && self.non_resource_urls.iter().any(is_named)
     }

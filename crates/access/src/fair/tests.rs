@@ -42,7 +42,13 @@ impl Simulation {
         Simulation { dispatcher, total, now: Duration::ZERO, requests: vec![], running: BinaryHeap::new() }
     }
 
-    fn arrive(&mut self, level: &'static str, flow: u64, seats: u32, takes: Duration) -> Result<usize, Refusal> {
+    fn arrive(
+        &mut self,
+        level: &'static str,
+        flow: u64,
+        seats: u32,
+        takes: Duration,
+    ) -> Result<usize, Refusal> {
         let idx = self.requests.len();
         let id = self.dispatcher.level(level).ok_or(Refusal::NoLevel)?;
         let (ticket, begun) = self.dispatcher.arrive(id, flow, seats, self.now, || idx)?;
@@ -74,7 +80,9 @@ impl Simulation {
 
     /// Lets time pass.
     fn until(&mut self, then: Duration) {
-        while let Some(Reverse((at, idx))) = self.running.peek().copied().filter(|Reverse((at, _))| *at <= then) {
+        while let Some(Reverse((at, idx))) =
+            self.running.peek().copied().filter(|Reverse((at, _))| *at <= then)
+        {
             self.running.pop();
             self.now = at;
             let request = &mut self.requests[idx];
@@ -107,7 +115,10 @@ impl Simulation {
 
     fn longest_wait(&self, flow: u64) -> Duration {
         let of_flow = self.requests.iter().filter(|request| request.flow == flow);
-        of_flow.map(|request| request.ticket.begun().unwrap_or(self.now) - request.arrived).max().unwrap_or_default()
+        of_flow
+            .map(|request| request.ticket.begun().unwrap_or(self.now) - request.arrived)
+            .max()
+            .unwrap_or_default()
     }
 }
 
@@ -288,14 +299,20 @@ fn what_levels_keep_for_themselves_is_never_more_than_there_is() {
         let most = [3, 600, u64::from(u32::MAX) * 2][random.usize(0..3)];
         let total = random.u64(1..=most);
         let names = ["a", "b", "c", "d", "e", "f", "g"];
-        let levels: Vec<(&str, Shape)> =
-            names.iter().map(|name| (*name, shape(random.u32(0..200), random.u32(0..=100), QUEUES))).collect();
+        let levels: Vec<(&str, Shape)> = names
+            .iter()
+            .map(|name| (*name, shape(random.u32(0..200), random.u32(0..=100), QUEUES)))
+            .collect();
         let mut dispatcher: Dispatcher<()> = Dispatcher::new(total);
         dispatcher.configure(&levels, Duration::ZERO);
         let limits: Vec<_> = names.iter().map(|name| dispatcher.limits(name)).collect();
         assert!(limits.iter().map(|limits| limits.reserved).sum::<u64>() <= total);
-        assert!(limits.iter().all(|limits| limits.reserved <= limits.nominal && limits.nominal <= limits.most));
-        assert!(levels.iter().zip(&limits).all(|((_, shape), limits)| (shape.shares > 0) == (limits.nominal > 0)));
+        assert!(
+            limits.iter().all(|limits| limits.reserved <= limits.nominal && limits.nominal <= limits.most)
+        );
+        assert!(
+            levels.iter().zip(&limits).all(|((_, shape), limits)| (shape.shares > 0) == (limits.nominal > 0))
+        );
     }
 }
 
@@ -344,7 +361,8 @@ fn at_random(seed: u64) -> Vec<Option<Duration>> {
         for name in names {
             let (n_waiting, (n_flows, n_queues)) =
                 (simulation.dispatcher.usage(name).1, simulation.dispatcher.kept(name));
-            let active = simulation.requests.iter().filter(|request| request.level == name && !request.is_over);
+            let active =
+                simulation.requests.iter().filter(|request| request.level == name && !request.is_over);
             assert!(n_flows <= active.count() && n_queues <= n_waiting && n_waiting <= 19 * 8, "{name}");
         }
     }
@@ -378,7 +396,10 @@ fn check_matches(rule: Value, cases: &[(&str, &[&str], Attributes<'_>, bool)]) {
 fn wants<'a>(verb: &'a str, what: &'a str, namespace: &'a str) -> Attributes<'a> {
     let (group, rest) = what.split_once(':').unwrap_or(("", what));
     let (resource, subresource) = rest.split_once('/').unwrap_or((rest, ""));
-    Attributes { verb, wanted: Wanted::Resource { group, version: "v1", resource, subresource, namespace, name: "" } }
+    Attributes {
+        verb,
+        wanted: Wanted::Resource { group, version: "v1", resource, subresource, namespace, name: "" },
+    }
 }
 
 #[test]
@@ -391,7 +412,13 @@ fn rules_name_objects_and_scopes() {
         }]})
     };
     check_matches(
-        rule(json!(["get", "update"]), json!(["coordination.k8s.io"]), json!(["leases"]), false, json!(["*"])),
+        rule(
+            json!(["get", "update"]),
+            json!(["coordination.k8s.io"]),
+            json!(["leases"]),
+            false,
+            json!(["*"]),
+        ),
         &[
             ("jane", &[], wants("get", "coordination.k8s.io:leases", "default"), true),
             ("jane", &[], wants("list", "coordination.k8s.io:leases", "default"), false),
@@ -433,7 +460,8 @@ fn rules_name_users_groups_and_accounts() {
         rule(json!({"kind": "Group", "group": {"name": "dev"}})),
         &[("jane", &["dev"], it, true), ("dev", &[], it, false)],
     );
-    let account = |name: &str| json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": "n", "name": name}});
+    let account =
+        |name: &str| json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": "n", "name": name}});
     check_matches(
         rule(account("b")),
         &[

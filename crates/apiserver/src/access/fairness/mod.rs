@@ -27,12 +27,7 @@ use windlass_access::fair::{Begun, Dispatcher, LevelId, Refusal, Ticket};
 use windlass_store::{Read, Snapshot};
 
 use self::rules::{Objects, Rules};
-pub(crate) use self::{
-    kept::start,
-    metrics::FlowMetrics,
-    objects::GROUP,
-    rules::Flow,
-};
+pub(crate) use self::{kept::start, metrics::FlowMetrics, objects::GROUP, rules::Flow};
 use super::Allowed;
 use crate::{
     ApiServer, Config,
@@ -126,7 +121,13 @@ impl Fairness {
     }
 
     /// Waits for a seat.
-    async fn wait(self: &Arc<Self>, flow: &Flow, ticket: Ticket, turn_rx: oneshot::Receiver<Ticket>, most: Duration) -> Option<Ticket> {
+    async fn wait(
+        self: &Arc<Self>,
+        flow: &Flow,
+        ticket: Ticket,
+        turn_rx: oneshot::Receiver<Ticket>,
+        most: Duration,
+    ) -> Option<Ticket> {
         let mut waiting = Waiting { fairness: self, flow, ticket: Some(ticket), turn_rx };
         flow.counters.in_queue.inc();
         let turn = tokio::time::timeout(most.min(self.longest_wait), &mut waiting.turn_rx).await;
@@ -266,7 +267,9 @@ impl ApiServer {
         let selects = call.query.has("labelSelector") || call.query.has("fieldSelector");
         match call.query.int("limit") {
             // Whoever selects has all of them looked at.
-            Ok(Some(limit)) if limit > 0 && !selects => n_stored.min(usize::try_from(limit).unwrap_or(usize::MAX)),
+            Ok(Some(limit)) if limit > 0 && !selects => {
+                n_stored.min(usize::try_from(limit).unwrap_or(usize::MAX))
+            }
             _ => n_stored,
         }
     }
@@ -274,7 +277,12 @@ impl ApiServer {
 
 impl Fairness {
     /// A seat at once, or a place in a queue.
-    fn arrive(&self, level: LevelId, flow: u64, seats: u32) -> Result<(Ticket, Option<oneshot::Receiver<Ticket>>), Refusal> {
+    fn arrive(
+        &self,
+        level: LevelId,
+        flow: u64,
+        seats: u32,
+    ) -> Result<(Ticket, Option<oneshot::Receiver<Ticket>>), Refusal> {
         let mut turn_rx = None;
         let mut dispatcher = self.dispatcher.lock();
         let now = self.since.elapsed();

@@ -165,9 +165,7 @@ fn subjects(who: &Who) -> Value {
     };
     match who {
         Users(names) => users(names).into(),
-        Groups(names) => {
-            names.iter().map(|name| json!({"kind": "Group", "group": {"name": name}})).collect()
-        }
+        Groups(names) => names.iter().map(|name| json!({"kind": "Group", "group": {"name": name}})).collect(),
         Accounts(names) => accounts(names).into(),
         Both(some, others) => [users(some), accounts(others)].concat().into(),
     }
@@ -184,8 +182,7 @@ fn what_is_wanted(what: &What) -> Value {
         Paths(paths) => json!({"nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": paths}]}),
         Objects(verbs, groups, is_cluster_wide) => {
             let rule = |(group, resources): &(&str, &[&str])| {
-                let mut rule =
-                    json!({"verbs": verbs, "apiGroups": [group], "resources": resources, "namespaces": ["*"]});
+                let mut rule = json!({"verbs": verbs, "apiGroups": [group], "resources": resources, "namespaces": ["*"]});
                 if *is_cluster_wide {
                     rule["clusterScope"] = true.into();
                 }

@@ -76,10 +76,12 @@ fn read_all<T: DeserializeOwned>(snapshot: &Snapshot, catalog: &Catalog, plural:
     let Some(row) = catalog.get(GROUP, plural) else { return vec![] };
     let entries = snapshot.iter(row.prefix.as_bytes(), None);
     let objects = entries.filter_map(|entry| Stored::new(&entry.value)?.object(entry.revision.get()));
-    objects.filter_map(|object: Object| {
-        let uid = str_at(&object, &["metadata", "uid"]).unwrap_or_default().to_owned();
-        written(name(&object).to_owned(), uid, object.get("spec")?.clone())
-    }).collect()
+    objects
+        .filter_map(|object: Object| {
+            let uid = str_at(&object, &["metadata", "uid"]).unwrap_or_default().to_owned();
+            written(name(&object).to_owned(), uid, object.get("spec")?.clone())
+        })
+        .collect()
 }
 
 fn written<T: DeserializeOwned>(name: String, uid: String, spec: Value) -> Option<Written<T>> {
@@ -136,7 +138,8 @@ impl Rules {
         }
         let rest = rest.unwrap_or_else(|| {
             let spec = FlowSchemaSpec::default();
-            let labels = FlowLabels { priority_level: CATCH_ALL.to_owned(), flow_schema: CATCH_ALL.to_owned() };
+            let labels =
+                FlowLabels { priority_level: CATCH_ALL.to_owned(), flow_schema: CATCH_ALL.to_owned() };
             let flow = Flow {
                 counters: metrics.counters(&labels),
                 labels,
