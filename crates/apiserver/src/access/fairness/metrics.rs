@@ -25,7 +25,7 @@ struct RejectedLabels {
 }
 
 /// Why requests are sent away.
-const REASONS: [&str; 3] = ["concurrency-limit", "queue-full", "time-out"];
+const REASONS: [&str; 4] = ["cancelled", "concurrency-limit", "queue-full", "time-out"];
 
 /// What is counted of all flows.
 #[derive(Clone)]

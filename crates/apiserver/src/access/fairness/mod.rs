@@ -128,9 +128,10 @@ impl Fairness {
         turn_rx: oneshot::Receiver<Ticket>,
         most: Duration,
     ) -> Option<Ticket> {
-        let mut waiting = Waiting { fairness: self, flow, ticket: Some(ticket), turn_rx };
+        let mut waiting = Waiting { fairness: self, flow, ticket: Some(ticket), turn_rx, is_cancelled: true };
         flow.counters.in_queue.inc();
         let turn = tokio::time::timeout(most.min(self.longest_wait), &mut waiting.turn_rx).await;
+        waiting.is_cancelled = false;
         let begun = turn.ok()?.ok()?;
         waiting.ticket = None;
         Some(begun)
@@ -160,11 +161,16 @@ struct Waiting<'a> {
     flow: &'a Flow,
     ticket: Option<Ticket>,
     turn_rx: oneshot::Receiver<Ticket>,
+    /// Whether whoever asked goes away.
+    is_cancelled: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.flow.counters.in_queue.dec();
+        if self.is_cancelled {
+            self.fairness.metrics.rejected(self.flow, "cancelled");
+        }
         let Some(ticket) = self.ticket.take() else { return };
         let mut dispatcher = self.fairness.dispatcher.lock();
         let ticket = self.turn_rx.try_recv().unwrap_or(ticket);
@@ -230,7 +236,8 @@ impl ApiServer {
                 Ok(arrival) => arrival,
                 // The level has just gone, and the rules with it.
                 Err(Refusal::NoLevel) => continue,
-                Err(refusal) => return Err(fairness.send_away(&flow, refusal_reason(refusal))),
+                Err(Refusal::NoSeats) => return Err(fairness.send_away(&flow, "concurrency-limit")),
+                Err(Refusal::QueueFull) => return Err(fairness.send_away(&flow, "queue-full")),
             };
             let (ticket, waited) = match turn_rx {
                 None => (Some(ticket), Duration::ZERO),
@@ -298,13 +305,5 @@ impl Fairness {
     fn send_away(&self, flow: &Flow, reason: &'static str) -> Box<Status> {
         self.metrics.rejected(flow, reason);
         Status::too_many_requests("Too many requests, please try again later.", 1)
-    }
-}
-
-/// What metrics call it.
-fn refusal_reason(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::NoSeats | Refusal::NoLevel => "concurrency-limit",
-        Refusal::QueueFull => "queue-full",
     }
 }
