@@ -220,7 +220,7 @@ async fn who_goes_away_leaves_the_queue() {
 
 #[tokio::test]
 async fn nobody_waits_for_longer_than_a_quarter_of_the_time_a_request_may_take() {
-    let client = Client::with(Config { request_timeout: Duration::from_millis(400), ..few_seats() }).await;
+    let client = Client::with(Config { request_timeout: Duration::from_secs(2), ..few_seats() }).await;
     level(&client, "narrow", 10, queue(1, 5)).await;
     schema(&client, "a-jane", "narrow", &["jane"], "*").await;
     let jane = user(&client, "jane");
@@ -254,10 +254,7 @@ async fn a_watch_that_has_begun_needs_no_seat_and_a_long_list_needs_several() {
     drop(held);
     let page = format!("{CONFIG_MAPS}?limit=100");
     let held = (jane.open(&page).await, jane.open(&page).await);
-    assert_eq!(
-        (held.0.status(), held.1.status()),
-        (200.try_into().expect("a code"), 200.try_into().expect("a code"))
-    );
+    assert!(held.0.status() == 200 && held.1.status() == 200, "one seat for a page of a hundred");
     let whole = held.0.into_body().collect().await.expect("bodies cannot fail").to_bytes();
     assert!(!whole.is_empty());
 }

@@ -67,8 +67,8 @@ async fn keep(server: &Arc<ApiServer>, plural: &str, given: &Given) -> Result<()
 
 /// Brings an object back to what it should be, where that is wanted.
 async fn restore(server: &ApiServer, resource: &Resource, given: &Given) -> Outcome<()> {
-    let object = parse(&*server.registry.get(resource, "", given.name, None).await?)?;
-    if !differs(&object, given) {
+    let entry = server.registry.get(resource, "", given.name, None).await?;
+    if !differs(&parse(&entry)?, given) {
         return Ok(());
     }
     let user = startup::itself();
