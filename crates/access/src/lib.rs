@@ -8,6 +8,7 @@ pub mod atrest;
 mod attributes;
 pub mod authn;
 pub mod bootstrap;
+pub mod fair;
 pub mod issuers;
 pub mod jwt;
 mod kubectl;

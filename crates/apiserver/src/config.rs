@@ -14,9 +14,9 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Watches whose client sets no limit end after this long, or up to twice as long.
     pub min_request_timeout: Duration,
-    /// Requests that only read, at once.
+    /// Seats for requests that only read. Both kinds share the sum: priority levels say who has how many of it.
     pub max_inflight_reads: usize,
-    /// Requests that write, at once.
+    /// Seats for requests that write.
     pub max_inflight_writes: usize,
     /// Connections at once. Below a few thousand, large fleets of watchers would not fit; each costs some 20 KiB
     /// and a file descriptor, of which the store must be left some.

@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{resources::Resource, server::ApiServer};
+use crate::{access::fairness::FlowMetrics, resources::Resource, server::ApiServer};
 
 /// Upper bounds of the histogram of request durations, in seconds.
 const DURATIONS: [f64; 15] =
@@ -44,6 +44,12 @@ struct WatchLabels {
     resource: String,
 }
 
+impl WatchLabels {
+    fn of(resource: &Resource) -> Self {
+        WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() }
+    }
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct AttemptLabels {
     result: &'static str,
@@ -65,6 +71,8 @@ pub(crate) struct Metrics {
     users: Family<UserLabels, Counter>,
     /// Handlers that panicked.
     pub(crate) panics: Counter,
+    /// Who is served and who waits.
+    pub(crate) flows: FlowMetrics,
 }
 
 impl Metrics {
@@ -93,7 +101,8 @@ impl Metrics {
             attempts.clone(),
         );
         registry.register("authenticated_user_requests", "Requests of known users, by kind", users.clone());
-        Metrics { registry, requests, durations, watchers, attempts, users, panics }
+        let flows = FlowMetrics::register(&mut registry);
+        Metrics { registry, requests, durations, watchers, attempts, users, panics, flows }
     }
 
     /// Counts a client that is known.
@@ -120,10 +129,15 @@ impl Metrics {
         self.requests.get_or_create(&EndedLabels { labels, code: u32::from(code) }).inc();
     }
 
+    /// How many watches there are of a resource.
+    pub(crate) fn watched(&self, resource: &Resource) -> usize {
+        let gauge = self.watchers.get(&WatchLabels::of(resource));
+        gauge.map_or(0, |gauge| usize::try_from(gauge.get()).unwrap_or(0))
+    }
+
     /// Counts a watch for as long as it lives.
     pub(crate) fn watching(&self, resource: &Resource) -> Counted {
-        let labels = WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() };
-        let gauge = self.watchers.get_or_create(&labels).clone();
+        let gauge = self.watchers.get_or_create(&WatchLabels::of(resource)).clone();
         gauge.inc();
         Counted(gauge)
     }

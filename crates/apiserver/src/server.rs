@@ -4,7 +4,7 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -19,7 +19,11 @@ use windlass_store::{ReadError, Store};
 
 use crate::{
     Config,
-    access::{Access, Allowed, issuers::Trust},
+    access::{
+        Access, Allowed,
+        fairness::{self, Fairness, Flow, Seat},
+        issuers::Trust,
+    },
     admission,
     crd::{self, Definitions},
     discovery::Discovery,
@@ -63,8 +67,8 @@ pub struct ApiServer {
     pub(crate) metrics: Metrics,
     pub(crate) access: Access,
     pub(crate) issuers: Trust,
-    reads: AtomicUsize,
-    writes: AtomicUsize,
+    /// Who is served now and who waits.
+    pub(crate) fairness: Arc<Fairness>,
     draining_tx: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -88,6 +92,7 @@ impl ApiServer {
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
         let access = Access::new(&config.authentication, &store, &catalog)?.knowing(issuers.authenticator());
+        let metrics = Metrics::new();
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
             discovery: Discovery::default(),
@@ -100,17 +105,17 @@ impl ApiServer {
                 versions: Arc::new(Versions::new(webhooks)),
                 unrestricted: config.unrestricted_update,
             },
-            metrics: Metrics::new(),
+            fairness: Fairness::new(&config, metrics.flows.clone()),
+            metrics,
             access,
             issuers,
-            reads: AtomicUsize::new(0),
-            writes: AtomicUsize::new(0),
             draining_tx: watch::channel(false).0,
             requests: AtomicU64::new(fastrand::u64(..)),
             config,
         });
         crd::start(&server).await?;
         startup::bootstrap(&server).await?;
+        fairness::start(&server).await?;
         startup::expire_events(&server);
         Trust::start(&server);
         Ok(server)
@@ -164,12 +169,16 @@ impl ApiServer {
         let is_watch = labels.verb == "WATCH";
         let outcome = match self.admit(call, peer, route).await {
             Err(status) => Err(status),
-            Ok(Admitted { allowed, slot, timeout }) => {
+            Ok(Admitted { allowed, seat, timeout }) => {
                 let work = AssertUnwindSafe(verbs::answer(self, call, allowed, body)).catch_unwind();
-                match tokio::time::timeout(timeout, work).await {
+                let done = tokio::time::timeout(timeout, work).await;
+                if labels.group == fairness::GROUP && call.is_write() {
+                    self.fairness.refresh(&self.registry).await;
+                }
+                match done {
                     // What is still being sent is in flight, watches aside.
-                    Ok(Ok(outcome)) => match slot.filter(|_| !is_watch) {
-                        Some(slot) => outcome.map(|response| response.map(|body| body.holding(slot))),
+                    Ok(Ok(outcome)) => match seat.filter(|_| !is_watch) {
+                        Some(seat) => outcome.map(|response| response.map(|body| body.holding(seat))),
                         None => outcome,
                     },
                     Ok(Err(_panic)) => {
@@ -184,6 +193,9 @@ impl ApiServer {
             call.warnings.append(&mut status.warnings);
             failure(&status)
         });
+        if let Some(flow) = &call.flow {
+            flow.stamp(response.headers_mut());
+        }
         for warning in call.warnings.iter().take(MOST_WARNINGS) {
             let text = format!("299 - \"{}\"", escape(warning));
             if let Ok(value) = HeaderValue::from_str(&text) {
@@ -210,8 +222,9 @@ impl ApiServer {
         };
         let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
         let allowed = self.access.authorize(call, route)?;
-        let slot = if is_health { None } else { Some(self.take_slot(call)?) };
-        Ok(Admitted { allowed, slot, timeout: self.timeout_of(call)? })
+        let timeout = self.timeout_of(call)?;
+        let seat = if is_health { None } else { Some(self.seat(call, &allowed, timeout).await?) };
+        Ok(Admitted { allowed, seat, timeout })
     }
 
     /// How long the request may take. A watch that has begun is a stream and not waited for; what is waited for
@@ -226,18 +239,6 @@ impl ApiServer {
                 "invalid timeout specified in the request URL - timeout: invalid duration {text:?}"
             ))),
         }
-    }
-
-    fn take_slot(self: &Arc<Self>, call: &Call) -> Outcome<Slot> {
-        let (counter, most) = match call.is_write() {
-            true => (&self.writes, self.config.max_inflight_writes),
-            false => (&self.reads, self.config.max_inflight_reads),
-        };
-        if counter.fetch_add(1, Ordering::Relaxed) >= most {
-            counter.fetch_sub(1, Ordering::Relaxed);
-            return Err(Status::too_many_requests("too many requests, please try again later", 1));
-        }
-        Ok(Slot { server: Arc::clone(self), write: call.is_write() })
     }
 
     /// Whether requests are taken.
@@ -260,7 +261,7 @@ impl ApiServer {
     }
 
     pub(crate) fn inflight(&self) -> (usize, usize) {
-        (self.reads.load(Ordering::Relaxed), self.writes.load(Ordering::Relaxed))
+        self.fairness.inflight()
     }
 
     pub(crate) fn health(&self, endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
@@ -280,21 +281,8 @@ fn escape(text: &str) -> String {
 /// A request that may go on.
 struct Admitted {
     allowed: Allowed,
-    slot: Option<Slot>,
+    seat: Option<Seat>,
     timeout: std::time::Duration,
-}
-
-/// A place among the requests in flight.
-struct Slot {
-    server: Arc<ApiServer>,
-    write: bool,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let counter = if self.write { &self.server.writes } else { &self.server.reads };
-        counter.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// One request, apart from its body.
@@ -306,6 +294,8 @@ pub(crate) struct Call {
     pub(crate) user: Arc<User>,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
+    /// How fairness has classified it.
+    pub(crate) flow: Option<Arc<Flow>>,
 }
 
 impl Call {
@@ -319,6 +309,7 @@ impl Call {
             headers,
             user: User::anonymous(),
             warnings: vec![],
+            flow: None,
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }
@@ -339,7 +330,7 @@ impl Call {
         }
     }
 
-    fn is_write(&self) -> bool {
+    pub(crate) fn is_write(&self) -> bool {
         !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 

@@ -83,10 +83,10 @@ pub(crate) struct ServerArgs {
     /// How long a watch without a limit of its own lasts at least, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = Config::default().min_request_timeout.as_secs(), help_heading = "Requests")]
     min_request_timeout: u64,
-    /// How many requests that read are served at a time; 0 is no limit
+    /// How many requests are served at a time, with --max-mutating-requests-inflight added; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = Config::default().max_inflight_reads, help_heading = "Requests")]
     max_requests_inflight: usize,
-    /// How many requests that write are served at a time; 0 is no limit
+    /// How many more requests are served at a time; priority levels share the sum; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = Config::default().max_inflight_writes, help_heading = "Requests")]
     max_mutating_requests_inflight: usize,
 

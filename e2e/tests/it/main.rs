@@ -14,6 +14,7 @@ mod kubectl_custom_resources;
 mod kubectl_delete;
 mod kubectl_describe;
 mod kubectl_discover;
+mod kubectl_fairness;
 mod kubectl_get;
 mod kubectl_issuers;
 mod kubectl_kubelet;

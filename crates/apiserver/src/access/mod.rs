@@ -1,14 +1,15 @@
 //! Who may come in, and what they may do.
 //!
 //! A request goes through here in this order: [`Access::authenticate`] says who asks, [`Access::authorize`] whether
-//! they may. A verb takes an [`Allowed`], which only the latter gives out, so no route is answered without having been
-//! asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
+//! they may, and [`fairness`] when. A verb takes an [`Allowed`], which only authorisation gives out, so no route is answered
+//! without having been asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
 
 mod accounts;
 mod authentication;
 mod bearers;
-mod review;
+pub(crate) mod fairness;
 pub(crate) mod issuers;
+mod review;
 
 use std::sync::Arc;
 
@@ -35,6 +36,10 @@ use crate::{
 pub(crate) struct Allowed(Route);
 
 impl Allowed {
+    pub(crate) fn route(&self) -> &Route {
+        &self.0
+    }
+
     pub(crate) fn into_route(self) -> Route {
         self.0
     }

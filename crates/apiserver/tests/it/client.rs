@@ -199,6 +199,11 @@ impl Client {
         Lines { body: response.into_body(), rest: vec![] }
     }
 
+    /// Sends a request and leaves the answer unread.
+    pub(crate) async fn open(&self, path: &str) -> http::Response<Body> {
+        self.server.handle(self.request("GET", path, &[], Bytes::new())).await
+    }
+
     /// Creates a namespace.
     pub(crate) async fn namespace(&self, name: &str) -> Value {
         self.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await.created()

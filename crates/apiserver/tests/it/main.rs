@@ -8,6 +8,7 @@ mod creating;
 mod custom;
 mod deleting;
 mod describing;
+mod fairness;
 mod forms;
 mod fuzz;
 mod hooks;
