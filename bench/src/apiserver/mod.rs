@@ -19,7 +19,7 @@ mod turn;
 mod updates;
 mod watch;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, os::unix::fs::DirBuilderExt, path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -123,7 +123,11 @@ impl Bench {
     /// A folder that nobody has used.
     fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join(name);
-        fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        // A server takes no directory that others can look into.
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .with_context(|| format!("making {}", folder.display()))?;
         Ok(folder)
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn expect_private(path: &Path) -> anyhow::Result<()> {
     if mode & 0o077 != 0 {
         let wanted = if metadata.is_dir() { "700" } else { "600" };
         bail!(
-            "others on this machine may open {} (mode {mode:03o}), and there are keys in it\nhint: chmod {wanted} {}",
+            "others on this machine may open {} (mode {mode:03o}), where keys are kept\nhint: chmod {wanted} {}",
             path.display(),
             path.display()
         );
