@@ -3,7 +3,10 @@
 use std::{fs, path::PathBuf};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, api::ListParams};
+use kube::{
+    Api,
+    api::{ListParams, ObjectList},
+};
 use tempfile::TempDir;
 use windlass_e2e::Server;
 
@@ -52,6 +55,16 @@ fn client_go_is_known_by_certificate_token_and_service_account() {
     unknown.line_with("REQUEST list 401");
 }
 
+/// The code and the words of a refusal.
+#[track_caller]
+fn refused(outcome: Result<ObjectList<ConfigMap>, kube::Error>) -> (u16, String) {
+    match outcome {
+        Err(kube::Error::Api(status)) => (status.code, status.message.clone()),
+        Err(other) => panic!("{other}"),
+        Ok(list) => panic!("{} objects are shown", list.items.len()),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_rs_is_known_by_certificate_token_and_service_account() {
     let place = Place::new();
@@ -62,11 +75,6 @@ async fn kube_rs_is_known_by_certificate_token_and_service_account() {
     for kubeconfig in place.of_administrators() {
         assert_eq!(list(kubeconfig).await.expect("a list").items.len(), 1);
     }
-    let refused = |outcome: Result<_, kube::Error>| match outcome {
-        Err(kube::Error::Api(status)) => (status.code, status.message),
-        Err(other) => panic!("{other}"),
-        Ok::<kube::core::ObjectList<ConfigMap>, _>(_) => panic!("it has no rights"),
-    };
     let (code, why) = refused(list(place.of_the_account()).await);
     assert!(code == 403 && why.contains("system:serviceaccount:default:robot"), "{code} {why}");
     let nobody = place.server.kubeconfig_with_token("nonsense");
