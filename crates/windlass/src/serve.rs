@@ -20,6 +20,7 @@ use crate::{
     args::Usage,
     datadir::{self, DataDirectory},
     flags::ServeConfig,
+    issuers::OWN_ISSUER,
     kubeconfig, pki,
     pki::Pki,
     tls::ServerTls,
@@ -69,7 +70,7 @@ impl ApiService {
     /// Starts it; when this returns, requests are answered and the kubeconfig works.
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
         let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, issuers, api } = config;
-        let issuers = issuers.load()?;
+        let issuers = issuers.load(&[OWN_ISSUER.to_owned()])?;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));

@@ -38,7 +38,8 @@ fn whoami(server: &Server, token: &str) -> Result<Value, String> {
         "users": [], "contexts": [{"name": "it", "context": {"cluster": "it", "user": ""}}],
     });
     server.write("bare.kubeconfig", &bare.to_string());
-    let ran = server.kubectl(&format!("auth whoami -o json --kubeconfig bare.kubeconfig --token {token}")).run();
+    let ran =
+        server.kubectl(&format!("auth whoami -o json --kubeconfig bare.kubeconfig --token {token}")).run();
     match ran.code {
         0 => Ok(serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["status"]["userInfo"].clone()),
         _ => Err(ran.stderr),
@@ -87,7 +88,8 @@ fn classic_flags_trust_one_issuer() {
     let directory = tempdir().expect("a directory");
     let authority = directory.path().join("ca.pem");
     let trusted = provider.trusted();
-    fs::write(&authority, trusted["issuer"]["certificateAuthority"].as_str().expect("PEM")).expect("our directory");
+    fs::write(&authority, trusted["issuer"]["certificateAuthority"].as_str().expect("PEM"))
+        .expect("our directory");
     let server = Server::start_with(&[
         "--oidc-issuer-url",
         &provider.url,
