@@ -4,7 +4,7 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use ipnet::IpNet;
 
-use crate::access::issuers::IssuerConfig;
+use crate::access::{Authentication, issuers::IssuerConfig};
 
 /// The settings of the API server.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Config {
     pub node_ports: RangeInclusive<u16>,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
+    /// How clients are known, besides by their certificates.
+    pub authentication: Authentication,
     /// Whose tokens are trusted, besides our own.
     pub issuers: Option<IssuerConfig>,
 }
@@ -44,6 +46,7 @@ impl Default for Config {
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
+            authentication: Authentication::default(),
             issuers: None,
         }
     }

@@ -44,12 +44,25 @@ struct WatchLabels {
     resource: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AttemptLabels {
+    result: &'static str,
+    by: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct UserLabels {
+    username: &'static str,
+}
+
 /// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<EndedLabels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     watchers: Family<WatchLabels, Gauge>,
+    attempts: Family<AttemptLabels, Counter>,
+    users: Family<UserLabels, Counter>,
     /// Handlers that panicked.
     pub(crate) panics: Counter,
 }
@@ -60,6 +73,7 @@ impl Metrics {
         let requests = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> Histogram);
         let watchers = Family::default();
+        let (attempts, users) = (Family::default(), Family::default());
         let panics = Counter::default();
         registry.register(
             "apiserver_request",
@@ -73,7 +87,31 @@ impl Metrics {
         );
         registry.register("apiserver_longrunning_requests", "Watches being served", watchers.clone());
         registry.register("apiserver_request_panics", "Requests whose handler panicked", panics.clone());
-        Metrics { registry, requests, durations, watchers, panics }
+        registry.register(
+            "authentication_attempts",
+            "Requests, by whether it is known who asks, and by what",
+            attempts.clone(),
+        );
+        registry.register("authenticated_user_requests", "Requests of known users, by kind", users.clone());
+        Metrics { registry, requests, durations, watchers, attempts, users, panics }
+    }
+
+    /// Counts a client that is known.
+    pub(crate) fn known(&self, by: &'static str, user: &str) {
+        self.attempts.get_or_create(&AttemptLabels { result: "success", by }).inc();
+        // Names are the clients' to choose, so they are not told apart.
+        let username = match user {
+            "admin" => "admin",
+            _ if user.starts_with("system:serviceaccount:") => "system:serviceaccount",
+            _ if user.starts_with("system:") => "system",
+            _ => "other",
+        };
+        self.users.get_or_create(&UserLabels { username }).inc();
+    }
+
+    /// Counts a client that is refused because of what it shows.
+    pub(crate) fn unknown(&self, by: &'static str) {
+        self.attempts.get_or_create(&AttemptLabels { result: "failure", by }).inc();
     }
 
     /// Counts a request.

@@ -61,7 +61,7 @@ pub struct ApiServer {
     pub(crate) discovery: Discovery,
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
-    access: Access,
+    pub(crate) access: Access,
     pub(crate) issuers: Trust,
     reads: AtomicUsize,
     writes: AtomicUsize,
@@ -87,6 +87,8 @@ impl ApiServer {
         };
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
+        let access = Access::new(&config.authentication, &store, &catalog)?;
+        let access = access.knowing(issuers.authenticator());
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
             discovery: Discovery::default(),
@@ -99,7 +101,7 @@ impl ApiServer {
                 versions: Arc::new(Versions::new(webhooks)),
             },
             metrics: Metrics::new(),
-            access: Access::new().knowing(issuers.authenticator()),
+            access,
             issuers,
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
@@ -198,7 +200,7 @@ impl ApiServer {
         peer: &Peer,
         route: Option<Route>,
     ) -> Outcome<Admitted> {
-        call.user = self.access.authenticate(peer, &call.headers).await?.user;
+        call.user = self.access.authenticate(peer, &call.headers, &self.metrics).await?.user;
         if call.user.is_anonymous() && !self.issuers.admits_anonymous(&call.path) {
             return Err(Status::unauthorized());
         }

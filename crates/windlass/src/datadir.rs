@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/admin.kubeconfig   for kubectl; written when ready
 //! DIR/endpoints.json     what is where; there while it is ready, and after a crash until the next start
-//! DIR/pki/               the authority, and the certificates it has signed
+//! DIR/pki/               the authority, the certificates it has signed, and the keys that sign tokens
 //! DIR/store/             the embedded store
 //! DIR/LOCK               the process that has the directory, for people
 //! ```

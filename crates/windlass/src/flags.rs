@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    authn::{AuthnArgs, AuthnConfig},
     issuers::IssuerArgs,
     values::{GoDuration, PortRange, San, address, network},
 };
@@ -96,6 +97,8 @@ pub(crate) struct ServerArgs {
     service_node_port_range: PortRange,
 
     #[command(flatten)]
+    authn: AuthnArgs,
+    #[command(flatten)]
     issuers: IssuerArgs,
 }
 
@@ -128,6 +131,8 @@ pub(crate) struct ServeConfig {
     pub(crate) issuers: IssuerArgs,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
+    /// How clients are known. The files have not been read.
+    pub(crate) authn: AuthnConfig,
 }
 
 /// Where objects are kept.
@@ -176,6 +181,7 @@ impl ServerArgs {
             event_ttl,
             service_cluster_ip_range,
             service_node_port_range,
+            authn,
             issuers,
         } = self;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
@@ -198,6 +204,7 @@ impl ServerArgs {
             bind: SocketAddr::new(bind_address, secure_port),
             advertise: advertise_address,
             tls_san,
+            authn: authn.config()?,
             backend: choose_backend(backend, etcd)?,
             retention: Retention {
                 min_age: history_window.0,

@@ -6,9 +6,6 @@ use windlass_apiserver::{Classic, IssuerConfig};
 
 use crate::args::Usage;
 
-/// What the server calls itself in tokens of service accounts; nobody else may be called so.
-pub(crate) const OWN_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
 /// Whose tokens are trusted. The files have not been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct IssuerArgs {
@@ -65,7 +62,8 @@ fn required_claim(text: &str) -> Result<(String, String), String> {
 }
 
 impl IssuerArgs {
-    /// Reads the files. What is wrong with them is told by the flag that names them.
+    /// Reads the files. What is wrong with them is told by the flag that names them. Nobody else may be called what the
+    /// server itself is in tokens of service accounts.
     pub(crate) fn load(self, own_issuers: &[String]) -> Result<Option<IssuerConfig>, Usage> {
         let IssuerArgs {
             authentication_config,
@@ -112,6 +110,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+
+    const OWN_ISSUER: &str = "https://own.example.org";
 
     #[derive(Debug, Parser)]
     struct Line {

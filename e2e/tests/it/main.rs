@@ -1,6 +1,7 @@
 //! Black-box tests: one file per thing a user does.
 
 mod changes;
+mod clients_credentials;
 mod clients_kube_rs;
 mod clients_print;
 mod kubectl_access;
@@ -19,6 +20,7 @@ mod kubectl_kubelet;
 mod kubectl_node;
 mod kubectl_proxy;
 mod kubectl_scale;
+mod kubectl_token;
 mod kubectl_validate;
 mod kubectl_wait;
 mod kubectl_watch;

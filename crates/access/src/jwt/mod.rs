@@ -7,6 +7,7 @@
 
 mod algorithm;
 mod claims;
+mod key_set;
 mod keys;
 mod signing;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 pub use self::{
     algorithm::Algorithm,
     claims::{Claims, Expected, MOST_SKEW},
+    key_set::KeySet,
     keys::{KeyError, PublicKey},
     signing::SigningKey,
 };
@@ -111,6 +113,11 @@ impl<'a> Token<'a> {
     /// Who the token says it is from: good for choosing who looks at it, and for nothing else.
     pub fn unverified_issuer(&self) -> &str {
         self.claims.get("iss").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The id that the token says it has: good for revoking it.
+    pub fn unverified_id(&self) -> &str {
+        self.claims.get("jti").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Which key the token says it is signed with: good for fetching keys that are not known yet.

@@ -238,3 +238,19 @@ fn a_clock_may_not_differ_by_more_than_minutes() {
     let outcome = said.check_times(SignedDuration::from_hours(24), true, now);
     assert_eq!(outcome, Err(TokenError::Expired));
 }
+
+#[test]
+fn a_set_of_keys_remembers_good_tokens_of_its_issuers_alone() {
+    let key = SigningKey::from_pem(P256).expect("a key");
+    let set = KeySet::new(vec![key.public().clone()]);
+    let good = key.sign(&claims(json!({"iss": "a", "sub": "jane"}))).expect("randomness");
+    let tampered = format!("{}A", &good[..good.len() - 1]);
+    for _ in 0..2 {
+        let said = set.verify(&good, |issuer| issuer == "a").expect("ours").expect("signed");
+        assert_eq!(said.text("sub"), "jane");
+        assert!(set.verify(&good, |issuer| issuer == "b").is_none());
+        let refused = set.verify(&tampered, |issuer| issuer == "a").expect("ours");
+        assert!(tampered == good || refused == Err(TokenError::Signature));
+        assert!(set.verify("opaque", |_| true).is_none());
+    }
+}

@@ -4,19 +4,29 @@
 //! they may. A verb takes an [`Allowed`], which only the latter gives out, so no route is answered without having been
 //! asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
 
+mod accounts;
+mod authentication;
+mod bearers;
 pub(crate) mod issuers;
+mod review;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use windlass_access::{
-    Attributes, MASTERS, User, Wanted,
-    authn::{Authenticator, Certificates, Chain, Identity, Peer, Shown},
+    Attributes, KubectlRules, MASTERS, User, Wanted,
+    authn::{Authenticator, Certificates, Chain, Identity, Peer, Refusal, Shown},
 };
+use windlass_store::Store;
 
+pub(crate) use self::accounts::Accounts;
+pub use self::authentication::{AccountIssuer, Authentication};
 use crate::{
     http::{Route, Target},
-    server::Call,
+    metrics::Metrics,
+    resources::Catalog,
+    server::{Call, StartError},
     status::{Outcome, Status},
 };
 
@@ -33,12 +43,23 @@ impl Allowed {
 /// Everything that decides about access.
 pub(crate) struct Access {
     chain: Chain,
+    /// Those who come with tokens that are made here.
+    pub(crate) accounts: Arc<Accounts>,
+    kubectl: KubectlRules,
 }
 
 impl Access {
-    pub(crate) fn new() -> Self {
-        let authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
-        Access { chain: Chain::new(authenticators) }
+    pub(crate) fn new(
+        config: &Authentication,
+        store: &Arc<dyn Store>,
+        catalog: &Arc<Catalog>,
+    ) -> Result<Self, StartError> {
+        let accounts = Arc::new(Accounts::new(config, store, catalog)?);
+        let mut authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
+        authenticators.extend(bearers::of_files(config));
+        authenticators.push(Arc::clone(&accounts) as _);
+        authenticators.extend(bearers::of_secrets(config, store, catalog));
+        Ok(Access { chain: Chain::new(authenticators), accounts, kubectl: config.kubectl })
     }
 
     /// The same, which also knows clients this way.
@@ -48,17 +69,37 @@ impl Access {
     }
 
     /// Who asks.
-    pub(crate) async fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Outcome<Identity> {
-        let identity = self.chain.authenticate(Shown { peer, headers }).await;
+    pub(crate) async fn authenticate(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        metrics: &Metrics,
+    ) -> Outcome<Identity> {
+        let shown = Shown { peer, headers };
+        let identity = self.identify(shown).await.inspect_err(|_| metrics.unknown("kubectl"))?;
         let identity = identity.map_err(|refusal| {
             tracing::debug!(%refusal, "credentials refused");
+            metrics.unknown(refusal.by);
             Status::unauthorized()
         })?;
+        tracing::debug!(by = identity.by, user = identity.user.name, "credentials accepted");
+        metrics.known(identity.by, &identity.user.name);
         let impersonates = headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
         match impersonates {
             true => Err(Status::not_allowed("impersonation is not supported by this server")),
             false => Ok(identity),
         }
+    }
+
+    /// Who asks, unless they may not ask this way.
+    async fn identify(&self, shown: Shown<'_>) -> Outcome<Result<Identity, Refusal>> {
+        self.kubectl.check(shown).map_err(Status::unauthorized_because)?;
+        let identity = self.chain.authenticate(shown).await;
+        if let Ok(identity) = &identity {
+            let outcome = self.kubectl.check_identity(shown, identity, Timestamp::now());
+            outcome.map_err(Status::unauthorized_because)?;
+        }
+        Ok(identity)
     }
 
     /// Whether whoever asks may have this route.
@@ -106,6 +147,8 @@ impl Route {
             | Route::OpenApiIndex
             | Route::OpenApi(_)
             | Route::Health(..)
+            | Route::Issuer
+            | Route::IssuerKeys
             | Route::Metrics
             | Route::ServerVersion
             | Route::Paths => Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) },

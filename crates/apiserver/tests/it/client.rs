@@ -87,9 +87,13 @@ impl Client {
 
     /// Another server on the same store.
     pub(crate) async fn beside(&self) -> Self {
+        self.beside_with(Config::default()).await
+    }
+
+    /// Another server on the same store, with settings of its own.
+    pub(crate) async fn beside_with(&self, config: Config) -> Self {
         let store = Arc::clone(&self.store);
-        let server =
-            ApiServer::start(Config::default(), Arc::clone(&store) as _).await.expect("the server starts");
+        let server = ApiServer::start(config, Arc::clone(&store) as _).await.expect("the server starts");
         Client { server, store, user: self.user.clone() }
     }
 
