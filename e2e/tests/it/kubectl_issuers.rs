@@ -1,12 +1,5 @@
 //! Users of an issuer, as `kubectl` shows their tokens.
 
-#[path = "../../../crates/apiserver/tests/it/hooks.rs"]
-#[allow(dead_code)]
-mod hooks;
-#[path = "../../../crates/apiserver/tests/it/provider.rs"]
-#[allow(dead_code)]
-mod provider;
-
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
@@ -14,8 +7,10 @@ use tempfile::tempdir;
 use tokio::runtime::Runtime;
 use windlass_e2e::{Server, eventually};
 
-use self::provider::{Provider, configuration, key, sign};
-use crate::objects::contains;
+use crate::{
+    objects::contains,
+    provider::{AUDIENCE, Provider, configuration, key, sign},
+};
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().expect("a runtime")
@@ -94,7 +89,7 @@ fn classic_flags_trust_one_issuer() {
         "--oidc-issuer-url",
         &provider.url,
         "--oidc-client-id",
-        provider::AUDIENCE,
+        AUDIENCE,
         "--oidc-groups-claim",
         "groups",
         "--oidc-ca-file",
