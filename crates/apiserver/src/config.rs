@@ -4,8 +4,7 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use ipnet::IpNet;
 
-use crate::access::Authentication;
-use crate::access::issuers::IssuerConfig;
+use crate::access::{Authentication, issuers::IssuerConfig};
 
 /// The settings of the API server.
 #[derive(Clone, Debug)]

@@ -24,8 +24,10 @@ mod verbs;
 mod webhook;
 
 pub use self::{
-    access::{AccountIssuer, Authentication},
-    access::issuers::{IssuerConfig, Pace},
+    access::{
+        AccountIssuer, Authentication,
+        issuers::{IssuerConfig, Pace},
+    },
     config::Config,
     http::{Body, serve},
     server::{ApiServer, StartError},

@@ -91,7 +91,8 @@ impl ApiServer {
         };
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
-        let access = Access::new(&config.authentication, &store, &catalog)?.knowing(issuers.authenticator());
+        let access = Access::new(&config.authentication, &store, &catalog)?;
+        let access = access.knowing(issuers.authenticator());
         let metrics = Metrics::new();
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),

@@ -6,9 +6,6 @@ use windlass_apiserver::{Classic, IssuerConfig};
 
 use crate::args::Usage;
 
-/// What the server calls itself in tokens of service accounts; nobody else may be called so.
-const OWN_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
 /// Whose tokens are trusted. The files have not been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct IssuerArgs {
@@ -65,9 +62,9 @@ fn required_claim(text: &str) -> Result<(String, String), String> {
 }
 
 impl IssuerArgs {
-    /// Reads the files. What is wrong with them is told by the flag that names them.
-    pub(crate) fn load(self) -> Result<Option<IssuerConfig>, Usage> {
-        let own_issuers = [OWN_ISSUER.to_owned()];
+    /// Reads the files. What is wrong with them is told by the flag that names them. Nobody else may be called what the
+    /// server itself is in tokens of service accounts.
+    pub(crate) fn load(self, own_issuers: &[String]) -> Result<Option<IssuerConfig>, Usage> {
         let IssuerArgs {
             authentication_config,
             oidc_issuer_url,
@@ -81,7 +78,7 @@ impl IssuerArgs {
             oidc_signing_algs,
         } = self;
         if let Some(path) = authentication_config {
-            let config = IssuerConfig::from_file(&path, &own_issuers);
+            let config = IssuerConfig::from_file(&path, own_issuers);
             let wrong = |why| Usage(format!("--authentication-config {}: {why}", path.display()));
             return config.map(Some).map_err(wrong);
         }
@@ -103,7 +100,7 @@ impl IssuerArgs {
             authorities,
             signing_algorithms: oidc_signing_algs,
         };
-        let config = IssuerConfig::from_flags(&classic, &own_issuers);
+        let config = IssuerConfig::from_flags(&classic, own_issuers);
         config.map(Some).map_err(|why| Usage(format!("{flag}: {why}")))
     }
 }
@@ -114,6 +111,8 @@ mod tests {
 
     use super::*;
 
+    const OWN_ISSUER: &str = "https://own.example.org";
+
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
@@ -122,7 +121,7 @@ mod tests {
 
     fn load(flags: &str) -> Result<bool, String> {
         let line = Line::try_parse_from(["windlass"].into_iter().chain(flags.split_whitespace()));
-        let loaded = line.map_err(|error| error.to_string())?.issuers.load();
+        let loaded = line.map_err(|error| error.to_string())?.issuers.load(&[OWN_ISSUER.to_owned()]);
         loaded.map(|config| config.is_some()).map_err(|error| error.to_string())
     }
 

@@ -81,7 +81,6 @@ impl ApiService {
             api,
             authn,
         } = config;
-        let issuers = issuers.load()?;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
@@ -92,6 +91,7 @@ impl ApiService {
         let tls = ServerTls::new(&pki)?;
         let at_rest = encryption::prepare(encryption.as_deref(), &datadir::pki(directory.path()), &backend)?;
         let (authentication, files) = authn.prepare(&datadir::pki(directory.path()))?;
+        let issuers = issuers.load(authentication.accounts.as_ref().map_or(&[], |own| &own.issuers))?;
         let store = backend.open(&data_dir, retention, &at_rest).await?;
         if api.unrestricted_update {
             tracing::warn!(
@@ -100,12 +100,11 @@ impl ApiService {
         }
         let patience = api.request_timeout + LAST_WORDS;
         let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
-        let server =
-            ApiServer::start(
-                Config { advertise, max_connections, authentication, issuers, ..api },
-                store.clone(),
-            )
-            .await;
+        let server = ApiServer::start(
+            Config { advertise, max_connections, authentication, issuers, ..api },
+            store.clone(),
+        )
+        .await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, mut stop_rx) = watch::channel(false);
         let stopped = async move {

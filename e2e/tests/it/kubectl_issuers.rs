@@ -1,12 +1,5 @@
 //! Users of an issuer, as `kubectl` shows their tokens.
 
-#[path = "../../../crates/apiserver/tests/it/hooks.rs"]
-#[allow(dead_code)]
-mod hooks;
-#[path = "../../../crates/apiserver/tests/it/provider.rs"]
-#[allow(dead_code)]
-mod provider;
-
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
@@ -14,8 +7,10 @@ use tempfile::tempdir;
 use tokio::runtime::Runtime;
 use windlass_e2e::{Server, eventually};
 
-use self::provider::{Provider, configuration, key, sign};
-use crate::objects::contains;
+use crate::{
+    objects::contains,
+    provider::{AUDIENCE, Provider, configuration, key, sign},
+};
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().expect("a runtime")
@@ -38,7 +33,8 @@ fn whoami(server: &Server, token: &str) -> Result<Value, String> {
         "users": [], "contexts": [{"name": "it", "context": {"cluster": "it", "user": ""}}],
     });
     server.write("bare.kubeconfig", &bare.to_string());
-    let ran = server.kubectl(&format!("auth whoami -o json --kubeconfig bare.kubeconfig --token {token}")).run();
+    let ran =
+        server.kubectl(&format!("auth whoami -o json --kubeconfig bare.kubeconfig --token {token}")).run();
     match ran.code {
         0 => Ok(serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["status"]["userInfo"].clone()),
         _ => Err(ran.stderr),
@@ -87,12 +83,13 @@ fn classic_flags_trust_one_issuer() {
     let directory = tempdir().expect("a directory");
     let authority = directory.path().join("ca.pem");
     let trusted = provider.trusted();
-    fs::write(&authority, trusted["issuer"]["certificateAuthority"].as_str().expect("PEM")).expect("our directory");
+    fs::write(&authority, trusted["issuer"]["certificateAuthority"].as_str().expect("PEM"))
+        .expect("our directory");
     let server = Server::start_with(&[
         "--oidc-issuer-url",
         &provider.url,
         "--oidc-client-id",
-        provider::AUDIENCE,
+        AUDIENCE,
         "--oidc-groups-claim",
         "groups",
         "--oidc-ca-file",

@@ -4,6 +4,9 @@ mod changes;
 mod clients_credentials;
 mod clients_kube_rs;
 mod clients_print;
+#[path = "../../../crates/apiserver/tests/it/hooks.rs"]
+#[allow(dead_code)]
+mod hooks;
 mod kubectl_access;
 mod kubectl_admission;
 mod kubectl_apply;
@@ -27,6 +30,9 @@ mod kubectl_wait;
 mod kubectl_watch;
 mod objects;
 mod pages;
+#[path = "../../../crates/apiserver/tests/it/provider.rs"]
+#[allow(dead_code)]
+mod provider;
 mod restart_keeps_data;
 mod secrets_at_rest;
 mod watch_load;

@@ -145,6 +145,8 @@ impl Keys {
             }
             n_keys
         });
+        // Those who have asked meanwhile have been waiting for this one.
+        std::pin::pin!(self.wanted.notified()).enable();
         self.loads_tx.send_modify(|loads| *loads += 1);
         outcome
     }

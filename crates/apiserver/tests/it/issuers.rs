@@ -253,7 +253,7 @@ async fn an_issuer_is_trusted_only_by_its_authority() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_not_there_yet_is_trusted_once_it_is() {
+async fn a_server_is_ready_without_its_issuer() {
     let address = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         listener.local_addr().expect("an address")

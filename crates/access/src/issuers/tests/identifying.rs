@@ -1,8 +1,11 @@
 //! From a request to an identity, with keys that a test hands out.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -201,6 +204,8 @@ async fn a_new_key_is_asked_for_once_however_many_tokens_come() {
         one.await.expect("no panic").expect("good").expect("known");
     }
     assert_eq!(setting.published.n_fetches.load(Ordering::SeqCst), 4);
+    let again = tokio::time::timeout(Duration::from_millis(20), setting.keys.wanted()).await;
+    again.expect_err("one load was enough for all of them");
     setting.show(&sign(&setting.key, &said())).await.expect("the old key is good too").expect("known");
 }
 
