@@ -4,6 +4,7 @@
 //! such a user is allowed or refused.
 
 mod attributes;
+pub mod audit;
 pub mod authn;
 mod user;
 

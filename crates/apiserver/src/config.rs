@@ -1,8 +1,10 @@
 //! What can be set.
 
-use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
+
+use crate::audit::Audit;
 
 /// The settings of the API server.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct Config {
     pub node_ports: RangeInclusive<u16>,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
+    /// What is written down about requests; nothing without it.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Default for Config {
@@ -40,6 +44,7 @@ impl Default for Config {
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
+            audit: None,
         }
     }
 }

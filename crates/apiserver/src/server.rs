@@ -21,6 +21,7 @@ use crate::{
     Config,
     access::{Access, Allowed},
     admission,
+    audit::{Notes, Trail},
     crd::{self, Definitions},
     discovery::Discovery,
     health,
@@ -96,7 +97,7 @@ impl ApiServer {
                 lines: Arc::default(),
                 versions: Arc::new(Versions::new(webhooks)),
             },
-            metrics: Metrics::new(),
+            metrics: Metrics::new(config.audit.as_deref()),
             access: Access::new(),
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
@@ -129,22 +130,37 @@ impl ApiServer {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
         let (mut call, peer) = Call::of(head);
+        call.audit_id = self.audit_id(&call.headers);
         let (mut response, labels) = self.answer(&mut call, &peer, body).await;
-        let id = self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut buffer = uuid::Uuid::encode_buffer();
-        let audit_id: &str =
-            uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).hyphenated().encode_lower(&mut buffer);
+        if let Some(trail) = call.trail.take() {
+            response = trail.end(response).await;
+        }
         let headers = response.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-        if let Ok(value) = HeaderValue::from_str(audit_id) {
+        if let Ok(value) = HeaderValue::from_str(&call.audit_id) {
             headers.insert("audit-id", value);
         }
         let status = response.status().as_u16();
         let took = begun.elapsed();
         self.metrics.request(labels, status, took);
-        tracing::info!(method = %call.method, path = call.path, status, id = audit_id, micros = took.as_micros() as u64, "request");
+        tracing::info!(method = %call.method, path = call.path, status, id = call.audit_id, micros = took.as_micros() as u64, "request");
         response
+    }
+
+    /// What the client calls this request, or what we do.
+    fn audit_id(&self, headers: &http::HeaderMap) -> String {
+        let given = headers.get("audit-id").and_then(|value| value.to_str().ok());
+        let is_fit = |id: &&str| {
+            !id.is_empty() && id.len() <= MOST_AUDIT_ID && id.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        match given.filter(is_fit) {
+            Some(given) => given.to_owned(),
+            None => {
+                let id = self.requests.fetch_add(1, Ordering::Relaxed);
+                uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).hyphenated().to_string()
+            }
+        }
     }
 
     async fn answer<B>(self: &Arc<Self>, call: &mut Call, peer: &Peer, body: B) -> (Response<Body>, Labels)
@@ -168,6 +184,9 @@ impl ApiServer {
                     },
                     Ok(Err(_panic)) => {
                         self.metrics.panics.inc();
+                        if let Some(trail) = call.trail.take() {
+                            trail.panicked().await;
+                        }
                         Err(Status::internal("the request could not be completed"))
                     }
                     Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 1)),
@@ -194,13 +213,23 @@ impl ApiServer {
         peer: &Peer,
         route: Option<Route>,
     ) -> Outcome<Admitted> {
-        call.user = self.access.authenticate(peer, &call.headers).await?.user;
+        let audit = self.config.audit.as_ref();
+        call.user = match self.access.authenticate(peer, &call.headers).await {
+            Ok(identity) => identity.user,
+            Err(status) => {
+                Trail::refuse(audit, call, peer, route.as_ref()).await;
+                return Err(status);
+            }
+        };
+        call.trail = Trail::begin(audit, call, peer, route.as_ref()).await?;
         let Some(route) = route else {
-            self.access.authorize_path(call)?;
+            let outcome = self.access.authorize_path(call);
+            call.judged(outcome)?;
             return Err(Status::no_such_path());
         };
         let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
-        let allowed = self.access.authorize(call, route)?;
+        let outcome = self.access.authorize(call, route);
+        let allowed = call.judged(outcome)?;
         let slot = if is_health { None } else { Some(self.take_slot(call)?) };
         Ok(Admitted { allowed, slot, timeout: self.timeout_of(call)? })
     }
@@ -259,6 +288,9 @@ impl ApiServer {
     }
 }
 
+/// Most bytes of what a client may call a request.
+const MOST_AUDIT_ID: usize = 64;
+
 /// Most warnings sent with one answer.
 const MOST_WARNINGS: usize = 20;
 
@@ -297,6 +329,12 @@ pub(crate) struct Call {
     pub(crate) user: Arc<User>,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
+    /// As the client sent it.
+    pub(crate) uri: http::Uri,
+    /// What the lines of one request in the audit log have in common.
+    pub(crate) audit_id: String,
+    /// What the audit log is told, where it is.
+    pub(crate) trail: Option<Box<Trail>>,
 }
 
 impl Call {
@@ -310,6 +348,9 @@ impl Call {
             headers,
             user: User::anonymous(),
             warnings: vec![],
+            uri,
+            audit_id: String::new(),
+            trail: None,
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }
@@ -328,6 +369,19 @@ impl Call {
             "CONNECT" => "connect",
             _ => "",
         }
+    }
+
+    /// Notes for the audit log whether it was allowed.
+    fn judged<T>(&mut self, outcome: Outcome<T>) -> Outcome<T> {
+        if let Some(trail) = &mut self.trail {
+            trail.judged(&self.user, outcome.is_ok());
+        }
+        outcome
+    }
+
+    /// Where to say something for the audit log, if it is told of this request.
+    pub(crate) fn notes(&self) -> Option<&Notes> {
+        self.trail.as_deref().map(Trail::notes)
     }
 
     fn is_write(&self) -> bool {

@@ -115,6 +115,7 @@ async fn ensure(
         applies: false,
         dry_run: false,
         through: "",
+        notes: None,
         warnings: vec![],
     };
     match server.registry.create(resource, namespace, object, &mut author).await {

@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    audit::AuditArgs,
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -93,6 +94,9 @@ pub(crate) struct ServerArgs {
     /// The ports that node ports come from
     #[arg(long, value_name = "FROM-TO", default_value_t = PortRange(Config::default().node_ports), help_heading = "Objects")]
     service_node_port_range: PortRange,
+
+    #[command(flatten)]
+    audit: AuditArgs,
 }
 
 /// The engines a store can have.
@@ -120,6 +124,8 @@ pub(crate) struct ServeConfig {
     pub(crate) backend: Backend,
     /// How much of the past is kept.
     pub(crate) retention: Retention,
+    /// What is written down about requests.
+    pub(crate) audit: AuditArgs,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
 }
@@ -170,7 +176,9 @@ impl ServerArgs {
             event_ttl,
             service_cluster_ip_range,
             service_node_port_range,
+            audit,
         } = self;
+        audit.check()?;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
             return usage(format!(
                 "--advertise-address {address}: nobody can be reached there, expected an address of this machine"
@@ -191,6 +199,7 @@ impl ServerArgs {
             bind: SocketAddr::new(bind_address, secure_port),
             advertise: advertise_address,
             tls_san,
+            audit,
             backend: choose_backend(backend, etcd)?,
             retention: Retention {
                 min_age: history_window.0,

@@ -42,6 +42,7 @@ use windlass_machinery::{
 use windlass_store::{Expect, Revision, Snapshot};
 
 use crate::{
+    audit::Notes,
     registry::DeleteOptions,
     resources::{Catalog, Resource},
     status::{Outcome, Status},
@@ -230,6 +231,8 @@ pub struct Request<'a> {
     pub effects: Effects,
     /// Advice for the client.
     pub warnings: Vec<String>,
+    /// Where to say something for the audit log.
+    pub(crate) notes: Option<&'a Notes>,
     /// What webhooks and policies have come to so far.
     pub(crate) outside: Outside,
 }
@@ -295,6 +298,13 @@ impl Request<'_> {
         let generated = object::str_at(&self.object, &["metadata", "generateName"]).unwrap_or_default();
         let names = [self.name, object::name(&self.object), generated, "Unknown"];
         names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+    }
+
+    /// Says something for the audit log.
+    pub(crate) fn note(&self, key: impl Into<String>, text: impl Into<String>) {
+        if let Some(notes) = self.notes {
+            notes.leave(key, text);
+        }
     }
 
     /// 403: a plugin refuses this request.

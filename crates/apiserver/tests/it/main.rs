@@ -1,6 +1,7 @@
 //! The API server from the outside, without a network: what clients may rely on.
 
 mod admission;
+mod auditing;
 mod client;
 mod corpus;
 mod creating;
