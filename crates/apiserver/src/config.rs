@@ -26,6 +26,8 @@ pub struct Config {
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports of services come from.
     pub node_ports: RangeInclusive<u16>,
+    /// Where external addresses of services may be; nowhere unless it is said.
+    pub allowed_external_ips: Vec<IpNet>,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
     /// What is written down about requests; nothing without it.
@@ -43,6 +45,7 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
+            allowed_external_ips: vec![],
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
             audit: None,
         }

@@ -84,6 +84,7 @@ impl ApiServer {
         let admission = admission::AdmissionConfig {
             service_cidrs: config.service_cidrs.clone(),
             node_ports: config.node_ports.clone(),
+            external_ips: config.allowed_external_ips.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
         let server = Arc::new(ApiServer {

@@ -94,6 +94,9 @@ pub(crate) struct ServerArgs {
     /// The ports that node ports come from
     #[arg(long, value_name = "FROM-TO", default_value_t = PortRange(Config::default().node_ports), help_heading = "Objects")]
     service_node_port_range: PortRange,
+    /// The networks that external addresses of services may be in [default: none]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = network, help_heading = "Objects")]
+    allowed_external_ip_cidrs: Vec<IpNet>,
 
     #[command(flatten)]
     audit: AuditArgs,
@@ -176,6 +179,7 @@ impl ServerArgs {
             event_ttl,
             service_cluster_ip_range,
             service_node_port_range,
+            allowed_external_ip_cidrs,
             audit,
         } = self;
         audit.check()?;
@@ -218,6 +222,7 @@ impl ServerArgs {
                 event_ttl: event_ttl.0,
                 service_cidrs: service_networks(service_cluster_ip_range)?,
                 node_ports: service_node_port_range.0,
+                allowed_external_ips: allowed_external_ip_cidrs,
                 ..defaults
             },
         })

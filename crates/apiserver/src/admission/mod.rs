@@ -7,6 +7,7 @@
 
 mod certificates;
 pub(crate) mod expressions;
+mod external_ips;
 mod ingress;
 mod kept;
 mod limits;
@@ -56,6 +57,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) service_cidrs: Vec<ipnet::IpNet>,
     /// Where the node ports of services come from.
     pub(crate) node_ports: RangeInclusive<u16>,
+    /// Where the external addresses of services may be.
+    pub(crate) external_ips: Vec<ipnet::IpNet>,
 }
 
 /// The plugins in the order they run. Webhooks are called through `webhooks`.
@@ -80,6 +83,7 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         Arc::new(webhooks::MutatingWebhooks::new(webhooks)),
         // Late, so that nothing is allocated for what another plugin still changes.
         Arc::new(services::ServiceAllocation::new(config)),
+        Arc::new(external_ips::ExternalIps { allowed: config.external_ips.clone() }),
         Arc::new(policies::TypeChecking),
         Arc::new(policies::ValidatingPolicies::new(webhooks)),
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),

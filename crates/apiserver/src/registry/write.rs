@@ -232,7 +232,7 @@ impl Registry {
         let part_name = part.map(|part| part.name);
         new = restrict(resource, part, new, &old);
         // The schema of a custom kind holds for its status as well.
-        let defaults = part.is_none() || resource.custom().is_some();
+        let defaults = part.is_none_or(Part::writes_spec) || resource.custom().is_some();
         if defaults {
             resource.rules.default(&mut new)?;
         }

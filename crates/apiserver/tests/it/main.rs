@@ -6,6 +6,7 @@ mod client;
 mod corpus;
 mod creating;
 mod custom;
+mod cve;
 mod deleting;
 mod describing;
 mod forms;
