@@ -40,8 +40,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("machinery", &[]),
     ("cel", &["machinery"]),
     ("store", &[]),
-    ("apiserver", &["cel", "machinery", "store"]),
-    ("windlass", &["apiserver", "machinery", "store"]),
+    ("access", &["cel", "machinery"]),
+    ("apiserver", &["access", "cel", "machinery", "store"]),
+    ("windlass", &["access", "apiserver", "machinery", "store"]),
 ];
 
 #[test]
