@@ -109,7 +109,8 @@ fn rule(object: &Object, errors: &mut Errors) -> Rule {
             errors.invalid_str(&field, path, why);
         }
     }
-    if !rule.paths.is_empty() && !(rule.resources.is_empty() && rule.namespaces.is_empty()) {
+    let is_about_objects = !rule.resources.is_empty() || !rule.namespaces.is_empty();
+    if is_about_objects && !rule.paths.is_empty() {
         let given = Value::from(rule.paths.clone());
         let why = "rules cannot apply to both regular resources and non-resource URLs";
         errors.invalid("nonResourceURLs", &given, why);
