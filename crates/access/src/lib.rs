@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod atrest;
 mod attributes;
+pub mod audit;
 pub mod authn;
 pub mod bootstrap;
 pub mod fair;

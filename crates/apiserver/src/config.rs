@@ -1,10 +1,13 @@
 //! What can be set.
 
-use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 
-use crate::access::{Authentication, issuers::IssuerConfig};
+use crate::{
+    access::{Authentication, issuers::IssuerConfig},
+    audit::Audit,
+};
 
 /// The settings of the API server.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Config {
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports of services come from.
     pub node_ports: RangeInclusive<u16>,
+    /// Where external addresses of services may be; nowhere unless it is said.
+    pub allowed_external_ips: Vec<IpNet>,
     /// Whether writes to an object itself may change its status and whatever else has a path of its own. For
     /// debugging.
     pub unrestricted_update: bool,
@@ -35,6 +40,8 @@ pub struct Config {
     pub authentication: Authentication,
     /// Whose tokens are trusted, besides our own.
     pub issuers: Option<IssuerConfig>,
+    /// What is written down about requests; nothing without it.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Default for Config {
@@ -48,10 +55,12 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
+            allowed_external_ips: vec![],
             unrestricted_update: false,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
             authentication: Authentication::default(),
             issuers: None,
+            audit: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod access;
 pub mod admission;
+pub mod audit;
 mod codec;
 mod columns;
 mod config;

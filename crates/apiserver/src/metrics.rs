@@ -14,7 +14,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{access::fairness::FlowMetrics, resources::Resource, server::ApiServer};
+use crate::{
+    access::fairness::FlowMetrics,
+    audit::{self, Audit},
+    resources::Resource,
+    server::ApiServer,
+};
 
 /// Upper bounds of the histogram of request durations, in seconds.
 const DURATIONS: [f64; 15] =
@@ -76,8 +81,9 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(audit: Option<&Audit>) -> Self {
         let mut registry = Registry::default();
+        audit::register(audit, &mut registry);
         let requests = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> Histogram);
         let watchers = Family::default();

@@ -25,6 +25,7 @@ use crate::{
         issuers::Trust,
     },
     admission,
+    audit::{Notes, Trail},
     crd::{self, Definitions},
     discovery::Discovery,
     health,
@@ -88,12 +89,13 @@ impl ApiServer {
         let admission = admission::AdmissionConfig {
             service_cidrs: config.service_cidrs.clone(),
             node_ports: config.node_ports.clone(),
+            external_ips: config.allowed_external_ips.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
         let access = Access::new(&config.authentication, &store, &catalog)?;
         let access = access.knowing(issuers.authenticator());
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(config.audit.as_deref());
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
             discovery: Discovery::default(),
@@ -141,22 +143,37 @@ impl ApiServer {
         let begun = Instant::now();
         let (head, body) = request.into_parts();
         let (mut call, peer) = Call::of(head);
+        call.audit_id = self.audit_id(&call.headers);
         let (mut response, labels) = self.answer(&mut call, &peer, body).await;
-        let id = self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut buffer = uuid::Uuid::encode_buffer();
-        let audit_id: &str =
-            uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).hyphenated().encode_lower(&mut buffer);
+        if let Some(trail) = call.trail.take() {
+            response = trail.end(response).await;
+        }
         let headers = response.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-        if let Ok(value) = HeaderValue::from_str(audit_id) {
+        if let Ok(value) = HeaderValue::from_str(&call.audit_id) {
             headers.insert("audit-id", value);
         }
         let status = response.status().as_u16();
         let took = begun.elapsed();
         self.metrics.request(labels, status, took);
-        tracing::info!(method = %call.method, path = call.path, status, id = audit_id, micros = took.as_micros() as u64, "request");
+        tracing::info!(method = %call.method, path = call.path, status, id = call.audit_id, micros = took.as_micros() as u64, "request");
         response
+    }
+
+    /// What the client calls this request, or what we do.
+    fn audit_id(&self, headers: &http::HeaderMap) -> String {
+        let given = headers.get("audit-id").and_then(|value| value.to_str().ok());
+        let is_fit = |id: &&str| {
+            !id.is_empty() && id.len() <= MOST_AUDIT_ID && id.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        match given.filter(is_fit) {
+            Some(given) => given.to_owned(),
+            None => {
+                let id = self.requests.fetch_add(1, Ordering::Relaxed);
+                uuid::Uuid::from_u64_pair(id, id.rotate_left(17)).hyphenated().to_string()
+            }
+        }
     }
 
     async fn answer<B>(self: &Arc<Self>, call: &mut Call, peer: &Peer, body: B) -> (Response<Body>, Labels)
@@ -184,6 +201,9 @@ impl ApiServer {
                     },
                     Ok(Err(_panic)) => {
                         self.metrics.panics.inc();
+                        if let Some(trail) = call.trail.take() {
+                            trail.panicked().await;
+                        }
                         Err(Status::internal("the request could not be completed"))
                     }
                     Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 1)),
@@ -213,16 +233,23 @@ impl ApiServer {
         peer: &Peer,
         route: Option<Route>,
     ) -> Outcome<Admitted> {
-        call.user = self.access.authenticate(peer, &call.headers, &self.metrics).await?.user;
-        if call.user.is_anonymous() && !self.issuers.admits_anonymous(&call.path) {
-            return Err(Status::unauthorized());
-        }
+        let audit = self.config.audit.as_ref();
+        call.user = match self.access.authenticate(peer, &call.headers, &self.metrics).await {
+            Ok(identity) if self.issuers.admits(&identity.user, &call.path) => identity.user,
+            outcome => {
+                Trail::refuse(audit, call, peer, route.as_ref()).await;
+                return Err(outcome.err().unwrap_or_else(Status::unauthorized));
+            }
+        };
+        call.trail = Trail::begin(audit, call, peer, route.as_ref()).await?;
         let Some(route) = route else {
-            self.access.authorize_path(call)?;
+            let outcome = self.access.authorize_path(call);
+            call.judged(outcome)?;
             return Err(Status::no_such_path());
         };
         let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
-        let allowed = self.access.authorize(call, route)?;
+        let outcome = self.access.authorize(call, route);
+        let allowed = call.judged(outcome)?;
         let timeout = self.timeout_of(call)?;
         let seat = if is_health { None } else { Some(self.seat(call, &allowed, timeout).await?) };
         Ok(Admitted { allowed, seat, timeout })
@@ -270,6 +297,9 @@ impl ApiServer {
     }
 }
 
+/// Most bytes of what a client may call a request.
+const MOST_AUDIT_ID: usize = 64;
+
 /// Most warnings sent with one answer.
 const MOST_WARNINGS: usize = 20;
 
@@ -297,6 +327,12 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
     /// How fairness has classified it.
     pub(crate) flow: Option<Arc<Flow>>,
+    /// As the client sent it.
+    pub(crate) uri: http::Uri,
+    /// What the lines of one request in the audit log have in common.
+    pub(crate) audit_id: String,
+    /// What the audit log is told, where it is.
+    pub(crate) trail: Option<Box<Trail>>,
 }
 
 impl Call {
@@ -311,6 +347,9 @@ impl Call {
             user: User::anonymous(),
             warnings: vec![],
             flow: None,
+            uri,
+            audit_id: String::new(),
+            trail: None,
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }
@@ -329,6 +368,19 @@ impl Call {
             "CONNECT" => "connect",
             _ => "",
         }
+    }
+
+    /// Notes for the audit log whether it was allowed.
+    fn judged<T>(&mut self, outcome: Outcome<T>) -> Outcome<T> {
+        if let Some(trail) = &mut self.trail {
+            trail.judged(&self.user, outcome.is_ok());
+        }
+        outcome
+    }
+
+    /// Where to say something for the audit log, if it is told of this request.
+    pub(crate) fn notes(&self) -> Option<&Notes> {
+        self.trail.as_deref().map(Trail::notes)
     }
 
     pub(crate) fn is_write(&self) -> bool {

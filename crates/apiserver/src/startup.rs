@@ -95,6 +95,7 @@ pub(crate) fn author<'a>(user: &'a User, resource: &'a Resource) -> Author<'a> {
         applies: false,
         dry_run: false,
         through: "",
+        notes: None,
         warnings: vec![],
     }
 }

@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    audit::AuditArgs,
     authn::{AuthnArgs, AuthnConfig},
     issuers::IssuerArgs,
     values::{GoDuration, PortRange, San, address, network},
@@ -102,11 +103,16 @@ pub(crate) struct ServerArgs {
     /// The ports that node ports come from
     #[arg(long, value_name = "FROM-TO", default_value_t = PortRange(Config::default().node_ports), help_heading = "Objects")]
     service_node_port_range: PortRange,
+    /// The networks that external addresses of services may be in [default: none]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = network, help_heading = "Objects")]
+    allowed_external_ip_cidrs: Vec<IpNet>,
 
     #[command(flatten)]
     authn: AuthnArgs,
     #[command(flatten)]
     issuers: IssuerArgs,
+    #[command(flatten)]
+    audit: AuditArgs,
 }
 
 /// The engines a store can have.
@@ -138,6 +144,8 @@ pub(crate) struct ServeConfig {
     pub(crate) retention: Retention,
     /// Whose tokens are trusted.
     pub(crate) issuers: IssuerArgs,
+    /// What is written down about requests.
+    pub(crate) audit: AuditArgs,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
     /// How clients are known. The files have not been read.
@@ -194,7 +202,10 @@ impl ServerArgs {
             service_node_port_range,
             authn,
             issuers,
+            allowed_external_ip_cidrs,
+            audit,
         } = self;
+        audit.check()?;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
             return usage(format!(
                 "--advertise-address {address}: nobody can be reached there, expected an address of this machine"
@@ -216,6 +227,7 @@ impl ServerArgs {
             advertise: advertise_address,
             tls_san,
             authn: authn.config()?,
+            audit,
             backend: choose_backend(backend, etcd)?,
             encryption: encryption_provider_config,
             retention: Retention {
@@ -237,6 +249,7 @@ impl ServerArgs {
                 unrestricted_update,
                 service_cidrs: service_networks(service_cluster_ip_range)?,
                 node_ports: service_node_port_range.0,
+                allowed_external_ips: allowed_external_ip_cidrs,
                 ..defaults
             },
         })

@@ -3,6 +3,7 @@
 //! `up.rs` joins the services, `serve.rs` starts the API server; start there.
 
 mod args;
+mod audit;
 mod authn;
 mod backend;
 mod datadir;

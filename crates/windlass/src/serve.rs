@@ -18,6 +18,7 @@ use windlass_store::Store;
 
 use crate::{
     args::Usage,
+    audit::AuditLog,
     datadir::{self, DataDirectory},
     encryption,
     flags::ServeConfig,
@@ -64,6 +65,7 @@ pub(crate) struct ApiService {
     stop_tx: watch::Sender<bool>,
     serving: JoinHandle<io::Result<()>>,
     renewing: JoinHandle<()>,
+    audit: Option<AuditLog>,
 }
 
 impl ApiService {
@@ -78,9 +80,11 @@ impl ApiService {
             encryption,
             retention,
             issuers,
+            audit,
             api,
             authn,
         } = config;
+        let audit = audit.open()?;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
@@ -100,11 +104,9 @@ impl ApiService {
         }
         let patience = api.request_timeout + LAST_WORDS;
         let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
-        let server = ApiServer::start(
-            Config { advertise, max_connections, authentication, issuers, ..api },
-            store.clone(),
-        )
-        .await;
+        let log = audit.as_ref().map(|log| Arc::clone(&log.audit));
+        let config = Config { advertise, max_connections, authentication, issuers, audit: log, ..api };
+        let server = ApiServer::start(config, store.clone()).await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, mut stop_rx) = watch::channel(false);
         let stopped = async move {
@@ -116,7 +118,7 @@ impl ApiService {
             tokio::join!(credentials.keep_fresh(pki, tls), files.follow());
         });
         tracing::info!(%url, %advertise, "the API server is ready");
-        Ok(ApiService { url, store, patience, stop_tx, serving, renewing })
+        Ok(ApiService { url, store, patience, stop_tx, serving, renewing, audit })
     }
 
     /// Waits until it ends of its own accord, which it never should, and says why it did.
@@ -138,7 +140,7 @@ impl ApiService {
 
     /// Takes no new connections, lets requests finish and watches end, then closes the store.
     pub(crate) async fn drain(self) -> anyhow::Result<()> {
-        let ApiService { store, patience, stop_tx, mut serving, renewing, .. } = self;
+        let ApiService { store, patience, stop_tx, mut serving, renewing, audit, .. } = self;
         renewing.abort();
         stop_tx.send_replace(true);
         let served = tokio::time::timeout(patience, &mut serving).await;
@@ -149,6 +151,7 @@ impl ApiService {
             () = std::future::ready(()) => None,
         };
         store.close().await;
+        close(audit).await;
         if let Some(reason) = failure {
             bail!("the store has stopped: {reason}");
         }
@@ -165,6 +168,16 @@ impl ApiService {
     pub(crate) async fn close(self) {
         self.renewing.abort();
         self.store.close().await;
+        close(self.audit).await;
+    }
+}
+
+/// Writes what is left of the audit log, in the time that is left.
+async fn close(audit: Option<AuditLog>) {
+    if let Some(audit) = audit
+        && tokio::time::timeout(LAST_WORDS, audit.close()).await.is_err()
+    {
+        tracing::error!("the end of the audit log could not be written in time");
     }
 }
 
@@ -277,6 +290,7 @@ mod tests {
             stop_tx,
             serving: tokio::spawn(serving),
             renewing: tokio::spawn(std::future::pending()),
+            audit: None,
         }
     }
 

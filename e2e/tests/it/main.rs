@@ -11,6 +11,7 @@ mod kubectl_access;
 mod kubectl_admission;
 mod kubectl_apply;
 mod kubectl_apply_server_side;
+mod kubectl_audit;
 mod kubectl_change;
 mod kubectl_create;
 mod kubectl_custom_resources;

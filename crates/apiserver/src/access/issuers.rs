@@ -21,6 +21,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use windlass_access::{
+    User,
     authn::Authenticator,
     issuers::{Classic, Configuration, Fetch, Issuers, Keys, Limits},
     jwt::Algorithm,
@@ -161,9 +162,9 @@ impl Trust {
         Arc::clone(&self.issuers) as _
     }
 
-    /// Whether a client that shows nothing is let in at a path.
-    pub(crate) fn admits_anonymous(&self, path: &str) -> bool {
-        self.issuers.admits_anonymous(path)
+    /// Whether a user is let in at a path: who shows nothing is not, everywhere.
+    pub(crate) fn admits(&self, user: &User, path: &str) -> bool {
+        !user.is_anonymous() || self.issuers.admits_anonymous(path)
     }
 
     /// Adds what is counted here.

@@ -7,6 +7,7 @@
 
 mod certificates;
 pub(crate) mod expressions;
+mod external_ips;
 mod ingress;
 mod kept;
 mod limits;
@@ -42,6 +43,7 @@ use windlass_machinery::{
 use windlass_store::{Expect, Revision, Snapshot};
 
 use crate::{
+    audit::Notes,
     registry::DeleteOptions,
     resources::{Catalog, Resource},
     status::{Outcome, Status},
@@ -55,6 +57,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) service_cidrs: Vec<ipnet::IpNet>,
     /// Where the node ports of services come from.
     pub(crate) node_ports: RangeInclusive<u16>,
+    /// Where the external addresses of services may be.
+    pub(crate) external_ips: Vec<ipnet::IpNet>,
 }
 
 /// The plugins in the order they run. Webhooks are called through `webhooks`.
@@ -79,6 +83,7 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         Arc::new(webhooks::MutatingWebhooks::new(webhooks)),
         // Late, so that nothing is allocated for what another plugin still changes.
         Arc::new(services::ServiceAllocation::new(config)),
+        Arc::new(external_ips::ExternalIps { allowed: config.external_ips.clone() }),
         Arc::new(policies::TypeChecking),
         Arc::new(policies::ValidatingPolicies::new(webhooks)),
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
@@ -230,6 +235,8 @@ pub struct Request<'a> {
     pub effects: Effects,
     /// Advice for the client.
     pub warnings: Vec<String>,
+    /// Where to say something for the audit log.
+    pub(crate) notes: Option<&'a Notes>,
     /// What webhooks and policies have come to so far.
     pub(crate) outside: Outside,
 }
@@ -295,6 +302,13 @@ impl Request<'_> {
         let generated = object::str_at(&self.object, &["metadata", "generateName"]).unwrap_or_default();
         let names = [self.name, object::name(&self.object), generated, "Unknown"];
         names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+    }
+
+    /// Says something for the audit log.
+    pub(crate) fn note(&self, key: impl Into<String>, text: impl Into<String>) {
+        if let Some(notes) = self.notes {
+            notes.leave(key, text);
+        }
     }
 
     /// 403: a plugin refuses this request.

@@ -130,6 +130,7 @@ impl World {
             through: "",
             manager: "",
             deletion: None,
+            notes: None,
             outside: Outside::default(),
         };
         plugin.mutate(&mut request).await.map_err(|status| status.message)?;

@@ -72,6 +72,7 @@ impl World {
             through: "",
             manager: "",
             deletion: None,
+            notes: None,
             outside: Outside::default(),
         }
     }

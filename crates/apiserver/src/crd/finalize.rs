@@ -186,6 +186,7 @@ async fn delete(server: &ApiServer, row: &Resource, entry: &Entry) -> Outcome<()
         applies: false,
         dry_run: false,
         through: "",
+        notes: None,
         warnings: vec![],
     };
     match server.registry.delete(row, &namespace, &name, &DeleteOptions::default(), &mut author).await {

@@ -54,6 +54,15 @@ impl Body {
         Body::of(Kind::Pieces(pieces.into_iter(), len))
     }
 
+    /// All of it, unless it is made as the client reads it.
+    pub(crate) fn known(&self) -> Option<Vec<Bytes>> {
+        match &self.kind {
+            Kind::Whole(bytes) => Some(bytes.iter().cloned().collect()),
+            Kind::Pieces(pieces, _) => Some(pieces.as_slice().to_vec()),
+            Kind::Stream(_) => None,
+        }
+    }
+
     /// Made as the client reads it.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Body::of(Kind::Stream(Box::pin(stream)))

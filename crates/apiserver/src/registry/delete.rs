@@ -103,6 +103,7 @@ impl Registry {
             through: author.through,
             manager: author.manager,
             deletion: asked,
+            notes: author.notes,
             outside: Outside::default(),
         };
         // The effects belong to the removal, which comes later.

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     admission::{Effects, Operation, Outside, Request, User, View},
+    audit::Notes,
     http::Target,
     resources::{Part, Resource},
     status::{Outcome, Status},
@@ -56,6 +57,8 @@ pub(crate) struct Author<'a> {
     pub(crate) applies: bool,
     /// Commit nothing.
     pub(crate) dry_run: bool,
+    /// Where to say something for the audit log.
+    pub(crate) notes: Option<&'a Notes>,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
 }
@@ -140,6 +143,7 @@ impl Registry {
             through: author.through,
             manager: author.manager,
             deletion: None,
+            notes: author.notes,
             outside: Outside::default(),
         };
         self.mutate(&mut request).await?;
@@ -228,7 +232,7 @@ impl Registry {
         let part_name = part.map(|part| part.name);
         new = self.restrict(resource, part, new, &old);
         // The schema of a custom kind holds for its status as well.
-        let defaults = part.is_none() || resource.custom().is_some();
+        let defaults = part.is_none_or(Part::writes_spec) || resource.custom().is_some();
         if defaults {
             resource.rules.default(&mut new)?;
         }
@@ -250,6 +254,7 @@ impl Registry {
             through: author.through,
             manager: author.manager,
             deletion: None,
+            notes: author.notes,
             outside: Outside::default(),
         };
         self.mutate(&mut request).await?;
@@ -346,6 +351,7 @@ impl Registry {
             through: "",
             manager: author.manager,
             deletion: None,
+            notes: author.notes,
             outside: Outside::default(),
         };
         for plugin in self.plugins.iter().filter(|plugin| plugin.is_outside()) {
@@ -642,6 +648,7 @@ impl Registry {
             through: author.through,
             manager: author.manager,
             deletion: options,
+            notes: author.notes,
             outside: Outside::default(),
         };
         self.mutate(&mut request).await?;

@@ -163,6 +163,11 @@ impl Part {
     /// The status, as every built-in kind that has one has it.
     pub(crate) const STATUS: Part =
         Part { name: "status", writes: &["status"], reserved: true, metadata: true };
+
+    /// Whether something of the specification is written through it, which has defaults.
+    pub(crate) fn writes_spec(&self) -> bool {
+        self.writes.iter().any(|path| path.starts_with("spec"))
+    }
 }
 
 /// Where `scale` finds its numbers: dotted paths.

@@ -101,11 +101,19 @@ pub(crate) fn object(call: &mut Call, target: &Target, bytes: &Bytes) -> Outcome
         return Err(Status::unsupported_media_type(TAKEN_OF_CUSTOM));
     }
     let Decoded { mut object, duplicates } = body(call, bytes, kind)?;
+    note(call, &object);
     let api_version = target.resource.api_version(&target.version);
     settle_kind(&mut object, &api_version, kind)?;
     let report = version.inspect(&mut object);
     fields(call, report, &api_version, kind, duplicates)?;
     Ok(object)
+}
+
+/// Tells the audit log what was sent.
+fn note(call: &mut Call, object: &Object) {
+    if let Some(trail) = &mut call.trail {
+        trail.sent(object);
+    }
 }
 
 /// A type that has no row, but stands in some bodies.
@@ -159,6 +167,7 @@ pub(crate) static SCALE: Extra = Extra {
 /// Reads an object of a type that has no row and checks its fields.
 pub(crate) fn extra(call: &mut Call, bytes: &Bytes, extra: &Extra) -> Outcome<Object> {
     let Decoded { mut object, duplicates } = body(call, bytes, extra.kind)?;
+    note(call, &object);
     let given = str_at(&object, &["apiVersion"]).filter(|given| !given.is_empty());
     let any = extra.api_versions.is_empty();
     let known = given.filter(|given| any || extra.api_versions.contains(given));

@@ -78,7 +78,7 @@ pub(crate) async fn delete_collection(
     let dry_run = dry_run || super::dry_run(call)?;
     let listing = server.registry.list(&target.resource, read::list_options(call, target)?).await?;
     let resource = Arc::clone(&target.resource);
-    let user = Arc::clone(&call.user);
+    let (user, notes) = (Arc::clone(&call.user), call.notes());
     let (options, manager, api_version) = (&options, &manager, &api_version);
     let deletions = stream::iter(listing).map(|entry| {
         let (resource, user) = (Arc::clone(&resource), Arc::clone(&user));
@@ -87,7 +87,7 @@ pub(crate) async fn delete_collection(
             let (namespace, name) = (String::from_utf8_lossy(namespace), String::from_utf8_lossy(name));
             let (applies, through, warnings) = (false, "", vec![]);
             let mut author =
-                Author { user: &user, manager, api_version, applies, dry_run, through, warnings };
+                Author { user: &user, manager, api_version, applies, dry_run, through, notes, warnings };
             match server.registry.delete(&resource, &namespace, &name, options, &mut author).await {
                 // Someone else was faster, which is just as well.
                 Err(status) if status.code == 404 => Ok(()),

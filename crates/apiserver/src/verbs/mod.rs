@@ -54,6 +54,9 @@ where
     let reads = matches!(call.method, Method::GET | Method::HEAD);
     let body = if reads { Bytes::new() } else { read_body(server, body).await? };
     check_names(&target)?;
+    if let (true, Some(trail)) = (call.method == Method::PATCH, &mut call.trail) {
+        trail.sent_patch(&body);
+    }
     for _ in 0..REDEFINED {
         call.warnings.clear();
         match dispatch(server, call, &target, &body).await {
@@ -358,6 +361,7 @@ pub(crate) fn author<'a>(call: &'a Call, manager: &'a str, api_version: &'a str)
         applies: false,
         dry_run: dry_run(call)?,
         through: "",
+        notes: call.notes(),
         warnings: vec![],
     })
 }

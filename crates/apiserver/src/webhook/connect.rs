@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -40,7 +40,12 @@ impl Connector {
         let name = ServerName::try_from(host.clone())
             .map_err(|_| io::Error::other(format!("{host:?} is no name of a server")))?;
         let mut failed = io::Error::other(format!("lookup {host}: no such host"));
+        // Looked up once: what is checked is what is connected to.
         for address in self.addresses(&host, port).await? {
+            if is_off_limits(address.ip()) {
+                failed = io::Error::other(format!("dial tcp {address}: no webhook may be there"));
+                continue;
+            }
             match TcpStream::connect(address).await {
                 Ok(stream) => {
                     let _ = stream.set_nodelay(true);
@@ -57,6 +62,22 @@ impl Connector {
             return self.services.addresses(namespace, name, port).await.map_err(io::Error::other);
         }
         lookup(host, port).await
+    }
+}
+
+/// Whether nobody's webhook is at this address: link-local ones are those of machines that tell who is on the same link
+/// about its credentials, and the others are not of one machine.
+fn is_off_limits(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            address.is_link_local()
+                || address.is_unspecified()
+                || address.is_multicast()
+                || address.is_broadcast()
+        }
+        IpAddr::V6(address) => {
+            address.is_unicast_link_local() || address.is_unspecified() || address.is_multicast()
+        }
     }
 }
 

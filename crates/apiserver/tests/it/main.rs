@@ -2,10 +2,12 @@
 
 mod access_tokens;
 mod admission;
+mod auditing;
 mod client;
 mod corpus;
 mod creating;
 mod custom;
+mod cve;
 mod deleting;
 mod describing;
 mod fairness;

@@ -1,5 +1,6 @@
 //! The binary, as people and scripts use it.
 
+mod audit;
 mod docs;
 mod house;
 mod server;

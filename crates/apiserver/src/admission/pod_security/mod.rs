@@ -147,6 +147,7 @@ fn pod(request: &mut Request<'_>) -> Outcome<()> {
     let Some(policy) = policy_for(request) else { return Ok(()) };
     let Some(spec) = request.object.get("spec").and_then(Value::as_object) else { return Ok(()) };
     let pod = Pod { metadata: metadata(&request.object), spec };
+    note(request, &policy, pod);
     let found = findings(policy.enforce, pod);
     if !found.is_empty() {
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, told(&found));
@@ -163,8 +164,21 @@ fn template_of(request: &mut Request<'_>, path: &[&str]) {
     let Some(template) = template else { return };
     let Some(spec) = template.get("spec").and_then(Value::as_object) else { return };
     let Some(policy) = policy_for(request) else { return };
-    let warning = warning(policy.warn, Pod { metadata: metadata(template), spec });
+    let pod = Pod { metadata: metadata(template), spec };
+    note(request, &policy, pod);
+    let warning = warning(policy.warn, pod);
     request.warnings.extend(warning);
+}
+
+/// Tells the audit log what is enforced, and what the namespace wants to be written down.
+fn note(request: &Request<'_>, policy: &Policy, pod: Pod<'_>) {
+    if request.notes.is_none() {
+        return;
+    }
+    request.note("pod-security.kubernetes.io/enforce-policy", policy.enforce.to_string());
+    if let Some(found) = warning(policy.audit, pod) {
+        request.note("pod-security.kubernetes.io/audit-violations", found);
+    }
 }
 
 fn warning(standard: Standard, pod: Pod<'_>) -> Option<String> {

@@ -39,10 +39,11 @@ impl fmt::Display for Standard {
     }
 }
 
-/// What is refused, and what is only warned of.
+/// What is refused, what is only written down, and what is only warned of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) enforce: Standard,
+    pub(super) audit: Standard,
     pub(super) warn: Standard,
 }
 
@@ -54,13 +55,16 @@ pub(super) fn read(labels: &[(Cow<'_, str>, Cow<'_, str>)], errors: &mut Errors)
         (level, version)
     };
     let (enforce_level, enforce_version) = read("enforce");
-    // Nothing here keeps an audit log; a wrong label is told all the same.
-    read("audit");
+    let (audit_level, audit_version) = read("audit");
     let (warn_level, warn_version) = read("warn");
     let enforced = enforce_level.flatten();
     let enforce = Standard {
         level: enforce_level.map_or(Level::Privileged, |level| level.unwrap_or(Level::Restricted)),
         version: enforce_version.flatten().unwrap_or(Version::Latest),
+    };
+    let audit = Standard {
+        level: audit_level.flatten().unwrap_or(Level::Privileged),
+        version: audit_version.flatten().unwrap_or(Version::Latest),
     };
     let mut warn = Standard {
         level: warn_level.flatten().unwrap_or(Level::Privileged),
@@ -73,7 +77,7 @@ pub(super) fn read(labels: &[(Cow<'_, str>, Cow<'_, str>)], errors: &mut Errors)
             warn.version = enforce.version;
         }
     }
-    Policy { enforce, warn }
+    Policy { enforce, audit, warn }
 }
 
 /// The value of one label: `None` when it is not set, `Some(None)` when it means nothing.

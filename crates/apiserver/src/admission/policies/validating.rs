@@ -1,9 +1,9 @@
 //! Policies that refuse.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_cel::{Budget, Variables};
 
 use super::{
@@ -42,6 +42,8 @@ impl ValidatingPolicies {
 struct Finding {
     message: String,
     reason: String,
+    /// Which of the validations it was.
+    index: usize,
 }
 
 /// Longest message that an expression may make.
@@ -66,6 +68,7 @@ impl Plugin for ValidatingPolicies {
         let mut budget = request.outside.budget.clone();
         let (mut warnings, mut refused, mut n_runs, mut spent) = (vec![], None, 0, budget.spent());
         let mut namespace = None;
+        let mut failures = vec![];
         for binding in bindings.iter() {
             let Some(policy) = named(&policies, &binding.value.policy) else { continue };
             let common = &policy.value.common;
@@ -86,7 +89,7 @@ impl Plugin for ValidatingPolicies {
                 Err(_) if common.ignored => continue,
                 Err(why) => {
                     let message = format!("failed to configure binding: {why}");
-                    refused = refused.or(Some(refuse(&Finding { message, reason: String::new() })));
+                    refused = refused.or(Some(refuse(&Finding { message, reason: String::new(), index: 0 })));
                     continue;
                 }
             };
@@ -99,7 +102,11 @@ impl Plugin for ValidatingPolicies {
                     return Err(Status::internal(why));
                 }
                 let run = Run { subject: &subject, place, form: &form, namespace, params };
-                let findings = judge(&policy.value, &policy.name, &run, request, &mut budget);
+                let mut notes = BTreeMap::new();
+                let findings = judge(&policy.value, &run, request, &mut budget, &mut notes);
+                for (key, text) in notes {
+                    request.note(format!("{}/{key}", policy.name), text);
+                }
                 for finding in &findings {
                     if binding.value.denies && refused.is_none() {
                         refused = Some(refuse(finding));
@@ -111,11 +118,17 @@ impl Plugin for ValidatingPolicies {
                         ));
                     }
                     if binding.value.audits {
-                        note_failure(policy, binding, finding, request);
+                        failures.push(failure(policy, binding, finding));
                     }
                 }
                 rest(&mut spent, &budget).await;
             }
+        }
+        if !failures.is_empty() {
+            request.note(
+                "validation.policy.admission.k8s.io/validation_failure",
+                Value::Array(failures).to_string(),
+            );
         }
         request.outside.budget = budget;
         request.warnings.append(&mut warnings);
@@ -123,36 +136,31 @@ impl Plugin for ValidatingPolicies {
     }
 }
 
-fn note_failure(
-    policy: &Item<Validating>,
-    binding: &Item<Binding>,
-    finding: &Finding,
-    request: &Request<'_>,
-) {
-    tracing::info!(
-        policy = policy.name,
-        binding = binding.name,
-        message = finding.message,
-        resource = request.resource.qualified(),
-        name = request.name,
-        "a validation failed"
-    );
+/// What the audit log is told of a validation that does not hold.
+fn failure(policy: &Item<Validating>, binding: &Item<Binding>, finding: &Finding) -> Value {
+    let Binding { denies, warns, audits, .. } = &binding.value;
+    let actions = [("Deny", denies), ("Warn", warns), ("Audit", audits)];
+    let actions: Vec<&str> = actions.into_iter().filter(|(_, is)| **is).map(|(name, _)| name).collect();
+    json!({
+        "message": finding.message, "policy": policy.name, "binding": binding.name,
+        "expressionIndex": finding.index, "validationActions": actions,
+    })
 }
 
 /// Runs a policy once.
 fn judge(
     policy: &Validating,
-    name: &str,
     run: &Run<'_>,
     request: &Request<'_>,
     budget: &mut Budget,
+    notes: &mut BTreeMap<String, String>,
 ) -> Vec<Finding> {
     let common = &policy.common;
     let inputs = run.inputs(request);
     let variables = run.variables(&inputs, common);
     let failed = |message: String| match common.ignored {
         true => None,
-        false => Some(Finding { message, reason: String::new() }),
+        false => Some(Finding { message, reason: String::new(), index: 0 }),
     };
     match common.conditions.hold(&variables, budget) {
         Ok(true) => {}
@@ -160,22 +168,23 @@ fn judge(
         Err(why) => return failed(why).into_iter().collect(),
     }
     let mut findings = vec![];
-    for validation in &policy.validations {
+    for (index, validation) in policy.validations.iter().enumerate() {
         match validation.expression.holds(&variables, budget) {
             Ok(true) => {}
             Ok(false) => findings.push(Finding {
                 message: message(validation, &variables, budget),
                 reason: validation.reason.clone(),
+                index,
             }),
-            Err(why) => findings.extend(failed(why)),
+            Err(why) => findings.extend(failed(why).map(|finding| Finding { index, ..finding })),
         }
     }
     for (key, expression) in &policy.notes {
         match expression.run(&variables, budget) {
+            // Nothing is said by null, and by what is only white.
             Ok(value) => {
-                let value = value.to_json().unwrap_or(Value::Null);
-                if !value.is_null() {
-                    tracing::info!(policy = name, key, %value, "a policy leaves a note");
+                if let Some(text) = value.as_str().map(str::trim).filter(|text| !text.is_empty()) {
+                    notes.insert(key.clone(), text.to_owned());
                 }
             }
             Err(why) => findings.extend(failed(format!("audit annotation '{key}': {why}"))),

@@ -120,7 +120,8 @@ impl Verdict {
     /// The verdict, unless it is a refusal.
     pub(super) fn admitted(self, webhook: &Webhook, request: &mut Request<'_>) -> Outcome<Self> {
         for (key, value) in &self.notes {
-            tracing::info!(webhook = webhook.name, key, %value, "a webhook leaves a note");
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            request.note(format!("{}/{key}", webhook.name), text);
         }
         if self.allowed {
             return Ok(self);

@@ -1,0 +1,136 @@
+//! What must not be told: in logs, in metrics, to whoever reads them.
+
+use std::{io, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::client::{CONFIG_MAPS, Client, PODS};
+
+/// Everything that is logged, as a person sees it.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Logged {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Logged {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
+    }
+}
+
+/// Logs everything there is on this thread, which is the only one that a test has.
+fn listen() -> (Logged, tracing::subscriber::DefaultGuard) {
+    let logged = Logged::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(logged.clone())
+        .finish();
+    (logged, tracing::subscriber::set_default(subscriber))
+}
+
+#[tokio::test]
+async fn cve_2019_11250_credentials_and_secrets_are_in_no_log_and_no_metric() {
+    let (logged, _guard) = listen();
+    let client = Client::new().await;
+    let canaries = ["canary-token", "canary-cookie", "Y2FuYXJ5LXNlY3JldA==", "canary-plain", "canary-review"];
+    let headers = [("authorization", "Bearer canary-token"), ("cookie", "canary-cookie")];
+    client.anonymous().send("GET", PODS, &headers, "").await.refused(401, "Unauthorized");
+    client
+        .anonymous()
+        .send("GET", PODS, &[("authorization", "Basic canary-token")], "")
+        .await
+        .refused(401, "Unauthorized");
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "s"}, "data": {"k": "Y2FuYXJ5LXNlY3JldA=="}, "stringData": {"l": "canary-plain"}});
+    client.post(secrets, secret).await.created();
+    client.get(secrets).await.ok();
+    client.patch("merge", &format!("{secrets}/s"), json!({"stringData": {"m": "canary-plain"}})).await.ok();
+    client.post(secrets, json!({"metadata": {"name": "t"}, "data": {"k": ["canary-plain"]}})).await;
+    client.send("POST", secrets, &[("content-type", "application/json")], "{canary-plain").await;
+    client
+        .post("/apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": "canary-review"}}))
+        .await;
+    client.delete(&format!("{secrets}/s"), Value::Null).await.ok();
+    let metrics = client.get("/metrics").await.text();
+    let logs = logged.text();
+    assert!(logs.contains(PODS), "nothing was logged: {logs}");
+    for canary in canaries {
+        for (what, text) in [("logs", &logs), ("metrics", &metrics)] {
+            let line = text.lines().find(|line| line.contains(canary));
+            assert_eq!(line, None, "{canary} in the {what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rustsec_2025_0055_what_clients_send_cannot_write_lines_or_colours_into_the_log() {
+    let (logged, _guard) = listen();
+    let client = Client::new().await;
+    for path in [
+        "/api/v1/namespaces/a%0Aforged%1b[31m/pods",
+        "/x%0d%0aforged",
+        "/api/v1/namespaces/default/pods/%1b]0;forged%07",
+        "/x%E2%80%AEforged",
+    ] {
+        client.send("GET", path, &[("user-agent", "a\tforged"), ("audit-id", "x\tforged")], "").await;
+    }
+    let name = "a\nforged \u{1b}[31m\u{202e}";
+    client
+        .post(CONFIG_MAPS, json!({"metadata": {"name": name}, "data": {name: name}}))
+        .await
+        .refused(422, "Invalid");
+    client.as_user(name, &[name]).get(PODS).await.refused(403, "Forbidden");
+    client.post(&format!("{CONFIG_MAPS}?fieldManager=a%0Aforged"), json!({"metadata": {"name": "a"}})).await;
+    let logs = logged.text();
+    assert!(logs.contains("forged"), "nothing was logged: {logs}");
+    let is_bad =
+        |letter: char| letter != '\n' && (letter.is_control() || ('\u{202a}'..='\u{202e}').contains(&letter));
+    assert_eq!(logs.lines().find(|line| line.contains(is_bad)), None);
+    assert_eq!(logs.lines().find(|line| line.trim_start().starts_with("forged")), None);
+}
+
+#[tokio::test]
+async fn cve_2020_8552_clients_do_not_make_metrics_grow() {
+    let client = Client::new().await;
+    let sizes = async |from: usize| {
+        for number in from..from + 300 {
+            let agent = format!("agent-{number}");
+            let headers = [("user-agent", agent.as_str())];
+            client.send("GET", &format!("/path-{number}"), &headers, "").await;
+            client.send("GET", &format!("/apis/group{number}.example.com/v1/things"), &headers, "").await;
+            client.send("GET", &format!("/api/v1/namespaces/ns-{number}/pods"), &headers, "").await;
+            client.send("GET", &format!("{PODS}/p-{number}/sub-{number}"), &headers, "").await;
+            client.send(&format!("METHOD{number}"), PODS, &headers, "").await;
+            client.send(&format!("METHOD{number}"), "/x", &headers, "").await;
+            client.as_user(&format!("user-{number}"), &[]).send("GET", PODS, &headers, "").await;
+            client.send("GET", &format!("/healthz/check-{number}"), &headers, "").await;
+            client.send("GET", &format!("{PODS}?limit={number}&fieldManager=m{number}"), &headers, "").await;
+        }
+        client.get("/metrics").await.text().lines().count()
+    };
+    client.get("/metrics").await;
+    let first = sizes(0).await;
+    let second = sizes(1_000).await;
+    assert_eq!(first, second);
+    assert!(second < 2_000, "{second}");
+}
