@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 
-use crate::User;
+use crate::{User, localhost::Vouched};
 
 /// The connection that a request came over.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     /// Whether it came over plain HTTP.
     pub is_plain: bool,
+    /// Proof that the localhost rule lets this request pass.
+    pub vouched: Option<Vouched>,
 }
 
 /// What a client shows of itself.

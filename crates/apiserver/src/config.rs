@@ -26,6 +26,8 @@ pub struct Config {
     pub node_ports: RangeInclusive<u16>,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
+    /// Whether there is a listener that takes programs on this machine for a user without asking.
+    pub allows_localhost: bool,
 }
 
 impl Default for Config {
@@ -40,6 +42,7 @@ impl Default for Config {
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
+            allows_localhost: false,
         }
     }
 }

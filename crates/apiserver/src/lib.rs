@@ -25,9 +25,10 @@ mod webhook;
 
 pub use self::{
     config::Config,
-    http::{Body, serve},
+    http::{Body, serve, serve_plain},
     server::{ApiServer, StartError},
 };
+pub use windlass_access::localhost::Guard;
 
 /// An error and its causes on one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {

@@ -52,6 +52,8 @@ pub(crate) struct Metrics {
     watchers: Family<WatchLabels, Gauge>,
     /// Handlers that panicked.
     pub(crate) panics: Counter,
+    /// Requests that the localhost rule refused.
+    pub(crate) localhost_refusals: Counter,
 }
 
 impl Metrics {
@@ -73,7 +75,13 @@ impl Metrics {
         );
         registry.register("apiserver_longrunning_requests", "Watches being served", watchers.clone());
         registry.register("apiserver_request_panics", "Requests whose handler panicked", panics.clone());
-        Metrics { registry, requests, durations, watchers, panics }
+        let localhost_refusals = Counter::default();
+        registry.register(
+            "windlass_localhost_refusals",
+            "Requests that the localhost rule refused",
+            localhost_refusals.clone(),
+        );
+        Metrics { registry, requests, durations, watchers, panics, localhost_refusals }
     }
 
     /// Counts a request.
@@ -118,6 +126,7 @@ struct Now {
     revision: u64,
     oldest: u64,
     live_bytes: u64,
+    allows_localhost: bool,
 }
 
 impl Now {
@@ -128,6 +137,7 @@ impl Now {
             revision: window.head.get(),
             oldest: window.floor.get(),
             live_bytes: server.live_bytes(),
+            allows_localhost: server.config.allows_localhost,
         }
     }
 }
@@ -151,6 +161,11 @@ impl Collector for Now {
                 self.oldest,
             ),
             ("apiserver_storage_size_bytes", "Bytes of live keys and values", self.live_bytes),
+            (
+                "windlass_localhost_allowed",
+                "1 where programs on this machine are a user without showing anything",
+                u64::from(self.allows_localhost),
+            ),
         ] {
             let gauge =
                 encoder.encode_descriptor(name, help, None, prometheus_client::metrics::MetricType::Gauge)?;

@@ -140,6 +140,9 @@ impl ApiServer {
         if let Ok(value) = HeaderValue::from_str(audit_id) {
             headers.insert("audit-id", value);
         }
+        if call.user.is_anonymous() {
+            response.extensions_mut().insert(Nobody);
+        }
         let status = response.status().as_u16();
         let took = begun.elapsed();
         self.metrics.request(labels, status, took);
@@ -267,6 +270,10 @@ fn escape(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(4096).collect();
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
+
+/// Marks an answer to someone who has not shown who they are.
+#[derive(Clone)]
+pub(crate) struct Nobody;
 
 /// A request that may go on.
 struct Admitted {

@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    transport::{Insecure, TransportArgs},
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -39,6 +40,8 @@ pub(crate) struct ServerArgs {
     /// Further names or addresses for the server's certificate
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Network")]
     tls_san: Vec<San>,
+    #[command(flatten)]
+    transport: TransportArgs,
 
     /// Where objects are kept: in the data directory, or in etcd [default: etcd if --etcd-servers is given, else file]
     #[arg(long, value_name = "BACKEND", help_heading = "Storage")]
@@ -116,6 +119,8 @@ pub(crate) struct ServeConfig {
     pub(crate) advertise: Option<IpAddr>,
     /// What else the server's certificate is for.
     pub(crate) tls_san: Vec<San>,
+    /// Where plain HTTP is spoken, if anywhere.
+    pub(crate) insecure: Option<Insecure>,
     /// Where objects are kept.
     pub(crate) backend: Backend,
     /// How much of the past is kept.
@@ -155,6 +160,7 @@ impl ServerArgs {
             secure_port,
             advertise_address,
             tls_san,
+            transport,
             backend,
             etcd_servers,
             etcd_prefix,
@@ -180,6 +186,7 @@ impl ServerArgs {
             return usage("--event-ttl 0: expected a duration above zero, such as 1h".into());
         }
         let defaults = Config::default();
+        let insecure = transport.insecure()?;
         let etcd = EtcdArgs {
             servers: etcd_servers,
             prefix: etcd_prefix,
@@ -191,6 +198,7 @@ impl ServerArgs {
             bind: SocketAddr::new(bind_address, secure_port),
             advertise: advertise_address,
             tls_san,
+            insecure,
             backend: choose_backend(backend, etcd)?,
             retention: Retention {
                 min_age: history_window.0,
@@ -209,6 +217,7 @@ impl ServerArgs {
                 event_ttl: event_ttl.0,
                 service_cidrs: service_networks(service_cluster_ip_range)?,
                 node_ports: service_node_port_range.0,
+                allows_localhost: insecure.is_some_and(|insecure| insecure.allows_localhost),
                 ..defaults
             },
         })

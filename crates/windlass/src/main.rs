@@ -16,6 +16,7 @@ mod status;
 mod store;
 mod table;
 mod tls;
+mod transport;
 mod up;
 mod values;
 

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
-use windlass_apiserver::{ApiServer, Config};
+use windlass_apiserver::{ApiServer, Config, Guard};
 use windlass_store::Store;
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     kubeconfig, pki,
     pki::Pki,
     tls::ServerTls,
+    transport::Insecure,
     values::{San, first_address},
 };
 
@@ -57,6 +58,8 @@ fn descriptors() -> usize {
 pub(crate) struct ApiService {
     /// Where it is, for clients on this machine.
     pub(crate) url: String,
+    /// The same without TLS, if that is served.
+    pub(crate) insecure_url: Option<String>,
     store: Arc<dyn Store>,
     /// How long a drain may take: what a request may, and a little more.
     patience: Duration,
@@ -68,8 +71,12 @@ pub(crate) struct ApiService {
 impl ApiService {
     /// Starts it; when this returns, requests are answered and the kubeconfig works.
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
-        let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, api } = config;
-        let listener = listen(bind).await?;
+        let ServeConfig { data_dir, bind, advertise, tls_san, insecure, backend, retention, api } = config;
+        let listener = listen(bind, ("--bind-address", "--secure-port")).await?;
+        let plain = match insecure {
+            Some(insecure) => Some(Plain::listen(insecure).await?),
+            None => None,
+        };
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
         let advertise = SocketAddr::new(advertise.unwrap_or_else(|| own_address(bound.ip())), bound.port());
@@ -79,18 +86,32 @@ impl ApiService {
         let tls = ServerTls::new(&pki)?;
         let store = backend.open(&data_dir, retention).await?;
         let patience = api.request_timeout + LAST_WORDS;
-        let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
+        let n_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
+        // The other listener takes a seventh of what this one does.
+        let max_connections = n_connections - if plain.is_some() { n_connections / 8 } else { 0 };
         let server = ApiServer::start(Config { advertise, max_connections, ..api }, store.clone()).await;
         let server = server.context("the API server did not start")?;
-        let (stop_tx, mut stop_rx) = watch::channel(false);
-        let stopped = async move {
-            // A sender that is gone means the same.
-            let _ = stop_rx.wait_for(|stop| *stop).await;
-        };
-        let serving = tokio::spawn(windlass_apiserver::serve(server, listener, tls.config.clone(), stopped));
+        let (stop_tx, stop_rx) = watch::channel(false);
+        let insecure_url = plain.as_ref().map(|plain| plain.url.clone());
+        let secure = windlass_apiserver::serve(
+            server.clone(),
+            listener,
+            tls.config.clone(),
+            until_told(stop_rx.clone()),
+        );
+        let serving = tokio::spawn(async move {
+            match plain {
+                None => secure.await,
+                Some(plain) => {
+                    let plain =
+                        windlass_apiserver::serve_plain(server, plain.listener, plain.guard, until_told(stop_rx));
+                    tokio::try_join!(secure, plain).map(|((), ())| ())
+                }
+            }
+        });
         let renewing = tokio::spawn(credentials.keep_fresh(pki, tls));
         tracing::info!(%url, %advertise, "the API server is ready");
-        Ok(ApiService { url, store, patience, stop_tx, serving, renewing })
+        Ok(ApiService { url, insecure_url, store, patience, stop_tx, serving, renewing })
     }
 
     /// Waits until it ends of its own accord, which it never should, and says why it did.
@@ -142,23 +163,50 @@ impl ApiService {
     }
 }
 
-async fn listen(bind: SocketAddr) -> anyhow::Result<TcpListener> {
+/// Returns once there is nothing more to serve. A sender that is gone means the same.
+async fn until_told(mut stop_rx: watch::Receiver<bool>) {
+    let _ = stop_rx.wait_for(|stop| *stop).await;
+}
+
+/// The listener for plain HTTP.
+struct Plain {
+    listener: TcpListener,
+    guard: Option<Guard>,
+    url: String,
+}
+
+impl Plain {
+    async fn listen(insecure: Insecure) -> anyhow::Result<Self> {
+        insecure.check()?;
+        let listener = listen(insecure.bind, ("--insecure-bind-address", "--insecure-port")).await?;
+        let bound = listener.local_addr().context("a bound socket has an address")?;
+        let guard = match insecure.allows_localhost {
+            true => Some(Guard::new(bound).with_context(|| format!("{bound} is not on loopback"))?),
+            false => None,
+        };
+        Ok(Plain { listener, guard, url: format!("http://{}", reachable(bound)) })
+    }
+}
+
+/// Listens; `flags` are those that say on which address and on which port.
+async fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpListener> {
+    let (address_flag, port_flag) = flags;
     let error = match TcpListener::bind(bind).await {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "choose another port with --secure-port, or a free one with --secure-port 0"
+            format!("choose another port with {port_flag}, or stop who has this one")
         }
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need rights; choose one above with --secure-port"
+            format!("ports below 1024 need rights; choose one above with {port_flag}")
         }
         io::ErrorKind::AddrNotAvailable => {
-            let text = format!("--bind-address {}: expected an address of this machine", bind.ip());
+            let text = format!("{address_flag} {}: expected an address of this machine", bind.ip());
             return Err(Usage(text).into());
         }
-        _ => "choose another address with --bind-address, or another port with --secure-port",
+        _ => format!("choose another address with {address_flag}, or another port with {port_flag}"),
     };
     Err(anyhow!("cannot listen on {bind}: {}\nhint: {hint}", plain(&error)))
 }
@@ -246,6 +294,7 @@ mod tests {
             async move { stop_rx.wait_for(|stop| *stop).await.map(|_| ()).map_err(io::Error::other) };
         ApiService {
             url: String::new(),
+            insecure_url: None,
             store,
             patience: LAST_WORDS,
             stop_tx,

@@ -1,5 +1,6 @@
 //! Black-box tests: one file per thing a user does.
 
+mod abuse;
 mod changes;
 mod clients_kube_rs;
 mod clients_print;

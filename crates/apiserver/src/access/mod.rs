@@ -10,6 +10,7 @@ use http::HeaderMap;
 use windlass_access::{
     Attributes, MASTERS, User, Wanted,
     authn::{Authenticator, Certificates, Chain, Identity, Peer, Shown},
+    localhost::Localhost,
 };
 
 use crate::{
@@ -35,7 +36,7 @@ pub(crate) struct Access {
 
 impl Access {
     pub(crate) fn new() -> Self {
-        let authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
+        let authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates), Arc::new(Localhost)];
         Access { chain: Chain::new(authenticators) }
     }
 

@@ -2,6 +2,7 @@
 
 mod docs;
 mod house;
+mod localhost;
 mod server;
 mod store_tools;
 mod support;

@@ -129,12 +129,17 @@ impl Kubeconfig {
 
     /// Asks for `path` at `address`, which must show a certificate for `name`; the answer's first line.
     pub(crate) fn get(&self, address: &str, name: &str, path: &str) -> Result<String, String> {
-        self.request(address, name, path, true).map_err(|error| error.to_string())
+        self.request(address, name, path, true).map(first_line).map_err(|error| error.to_string())
     }
 
     /// The same without showing a certificate.
     pub(crate) fn get_as_nobody(&self, address: &str, name: &str, path: &str) -> Result<String, String> {
-        self.request(address, name, path, false).map_err(|error| error.to_string())
+        self.request(address, name, path, false).map(first_line).map_err(|error| error.to_string())
+    }
+
+    /// The whole answer to whoever shows no certificate, or to the administrator.
+    pub(crate) fn read_at(&self, address: &str, path: &str, as_admin: bool) -> String {
+        self.request(address, "localhost", path, as_admin).expect("an answer")
     }
 
     /// The same authority, with the certificate of another kubeconfig.
@@ -168,10 +173,17 @@ impl Kubeconfig {
         socket.set_read_timeout(Some(DEADLINE))?;
         let mut stream = StreamOwned::new(connection, socket);
         write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        Ok(line.trim_end().to_owned())
+        let mut answer = vec![];
+        match stream.read_to_end(&mut answer) {
+            // Who hangs up without a word has still said what it has said.
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        }
     }
+}
+
+fn first_line(answer: String) -> String {
+    answer.lines().next().unwrap_or_default().to_owned()
 }
 
 /// Where the kubeconfig is.
