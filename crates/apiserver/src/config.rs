@@ -1,8 +1,10 @@
 //! What can be set.
 
-use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
+
+use crate::admission::Signer;
 
 /// The settings of the API server.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Config {
     pub advertise: SocketAddr,
     /// Whether there is a listener that takes programs on this machine for a user without asking.
     pub allows_localhost: bool,
+    /// Who signs the certificates of clients that are approved; nobody: someone outside has to.
+    pub signer: Option<Arc<dyn Signer>>,
 }
 
 impl Default for Config {
@@ -43,6 +47,7 @@ impl Default for Config {
             node_ports: 30000..=32767,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
             allows_localhost: false,
+            signer: None,
         }
     }
 }

@@ -24,6 +24,7 @@ mod verbs;
 mod webhook;
 
 pub use self::{
+    admission::{Asked, Signer},
     config::Config,
     http::{Body, serve, serve_plain},
     server::{ApiServer, StartError},

@@ -83,6 +83,7 @@ impl ApiServer {
         let admission = admission::AdmissionConfig {
             service_cidrs: config.service_cidrs.clone(),
             node_ports: config.node_ports.clone(),
+            signer: config.signer.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
         let server = Arc::new(ApiServer {

@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -78,6 +78,14 @@ impl DataDirectory {
             }
         }
         let directory = DataDirectory { path: path.to_owned(), handle };
+        if !is_ours(path) {
+            return Err(Usage(format!(
+                "--data-dir {}: expected a directory that nobody else can read; chmod 700 makes it one",
+                path.display()
+            ))
+            .into());
+        }
+        make_private(path)?;
         write_file(&path.join(HOLDER), format!("{}\n", std::process::id()).as_bytes(), 0o600)?;
         directory.forget_endpoints();
         Ok(directory)
@@ -116,6 +124,29 @@ impl Drop for DataDirectory {
 fn holder(path: &Path) -> String {
     let pid = fs::read_to_string(path.join(HOLDER)).unwrap_or_default();
     pid.trim().parse::<u32>().map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// Whether nobody else can read it, or it is for us alone and may be made so.
+fn is_ours(path: &Path) -> bool {
+    let mode = fs::metadata(path).map_or(0o777, |metadata| metadata.permissions().mode());
+    let holds_ours = || [HOLDER, PKI, "store"].iter().any(|name| path.join(name).exists());
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    // What everyone may write to is a place like /tmp.
+    mode & 0o077 == 0 || (mode & 0o1002 == 0 && (holds_ours() || is_empty()))
+}
+
+/// Takes from everyone but the owner what they may do with a file or folder of ours.
+pub(crate) fn make_private(path: &Path) -> anyhow::Result<()> {
+    let metadata = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    let mode = metadata.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    tracing::warn!(path = %path.display(), "others could read this; it is for its owner alone from now on");
+    let mut permissions = metadata.permissions();
+    permissions.set_mode(mode & 0o700);
+    fs::set_permissions(path, permissions)
+        .with_context(|| format!("others can read {}, and that cannot be changed", path.display()))
 }
 
 /// Creates a folder for the owner alone, unless it is there.

@@ -15,6 +15,7 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    tls::TlsFiles,
     transport::{Insecure, TransportArgs},
     values::{GoDuration, PortRange, San, address, network},
 };
@@ -119,6 +120,8 @@ pub(crate) struct ServeConfig {
     pub(crate) advertise: Option<IpAddr>,
     /// What else the server's certificate is for.
     pub(crate) tls_san: Vec<San>,
+    /// Certificates that are used instead of our own.
+    pub(crate) tls: TlsFiles,
     /// Where plain HTTP is spoken, if anywhere.
     pub(crate) insecure: Option<Insecure>,
     /// Where objects are kept.
@@ -198,6 +201,7 @@ impl ServerArgs {
             bind: SocketAddr::new(bind_address, secure_port),
             advertise: advertise_address,
             tls_san,
+            tls: transport.tls(),
             insecure,
             backend: choose_backend(backend, etcd)?,
             retention: Retention {

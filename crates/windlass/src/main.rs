@@ -12,6 +12,7 @@ mod logs;
 mod pki;
 mod serve;
 mod signals;
+mod signer;
 mod status;
 mod store;
 mod table;

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
-use windlass_apiserver::{ApiServer, Config, Guard};
+use windlass_apiserver::{ApiServer, Config, Guard, Signer};
 use windlass_store::Store;
 
 use crate::{
@@ -22,7 +22,8 @@ use crate::{
     flags::ServeConfig,
     kubeconfig, pki,
     pki::Pki,
-    tls::ServerTls,
+    signer,
+    tls::{Given, ServerTls},
     transport::Insecure,
     values::{San, first_address},
 };
@@ -71,7 +72,8 @@ pub(crate) struct ApiService {
 impl ApiService {
     /// Starts it; when this returns, requests are answered and the kubeconfig works.
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
-        let ServeConfig { data_dir, bind, advertise, tls_san, insecure, backend, retention, api } = config;
+        let ServeConfig { data_dir, bind, advertise, tls_san, tls, insecure, backend, retention, api } =
+            config;
         let listener = listen(bind, ("--bind-address", "--secure-port")).await?;
         let plain = match insecure {
             Some(insecure) => Some(Plain::listen(insecure).await?),
@@ -81,35 +83,40 @@ impl ApiService {
         let url = format!("https://{}", reachable(bound));
         let advertise = SocketAddr::new(advertise.unwrap_or_else(|| own_address(bound.ip())), bound.port());
         let names = server_names(bound.ip(), advertise.ip(), tls_san, &api);
-        let credentials = Credentials { directory: directory.clone(), url: url.clone(), names };
-        let pki = credentials.prepare()?;
-        let tls = ServerTls::new(&pki)?;
+        let credentials = Credentials { directory: directory.clone(), address: reachable(bound), names };
+        let given = tls.read()?;
+        tls.warn_of_open_keys();
+        let pki = credentials.prepare(&given)?;
+        let tls = ServerTls::new(tls, &pki, &given)?;
+        let signer = signer::Authority::read(&datadir::pki(directory.path()))?;
+        let signer = signer.map(|signer| Arc::new(signer) as Arc<dyn Signer>);
         let store = backend.open(&data_dir, retention).await?;
         let patience = api.request_timeout + LAST_WORDS;
         let n_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
         // The other listener takes a seventh of what this one does.
         let max_connections = n_connections - if plain.is_some() { n_connections / 8 } else { 0 };
-        let server = ApiServer::start(Config { advertise, max_connections, ..api }, store.clone()).await;
+        let server =
+            ApiServer::start(Config { advertise, max_connections, signer, ..api }, store.clone()).await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, stop_rx) = watch::channel(false);
         let insecure_url = plain.as_ref().map(|plain| plain.url.clone());
-        let secure = windlass_apiserver::serve(
-            server.clone(),
-            listener,
-            tls.config.clone(),
-            until_told(stop_rx.clone()),
-        );
+        let secure =
+            windlass_apiserver::serve(server.clone(), listener, tls.subscribe(), until_told(stop_rx.clone()));
         let serving = tokio::spawn(async move {
             match plain {
                 None => secure.await,
                 Some(plain) => {
-                    let plain =
-                        windlass_apiserver::serve_plain(server, plain.listener, plain.guard, until_told(stop_rx));
+                    let plain = windlass_apiserver::serve_plain(
+                        server,
+                        plain.listener,
+                        plain.guard,
+                        until_told(stop_rx),
+                    );
                     tokio::try_join!(secure, plain).map(|((), ())| ())
                 }
             }
         });
-        let renewing = tokio::spawn(credentials.keep_fresh(pki, tls));
+        let renewing = tokio::spawn(credentials.keep_fresh(pki, given, tls));
         tracing::info!(%url, %advertise, "the API server is ready");
         Ok(ApiService { url, insecure_url, store, patience, stop_tx, serving, renewing })
     }
@@ -252,26 +259,33 @@ fn server_names(bound: IpAddr, advertise: IpAddr, more: Vec<San>, api: &Config) 
 /// What is needed to make certificates and the kubeconfig, and to make them again.
 struct Credentials {
     directory: Arc<DataDirectory>,
-    url: String,
+    /// Where clients on this machine reach the server.
+    address: SocketAddr,
     names: BTreeSet<San>,
 }
 
 impl Credentials {
-    fn prepare(&self) -> anyhow::Result<Pki> {
+    fn prepare(&self, given: &Given) -> anyhow::Result<Pki> {
         let pki = pki::prepare(&datadir::pki(self.directory.path()), &self.names, SystemTime::now())?;
-        self.directory.write_kubeconfig(&kubeconfig::render(&self.url, &pki))?;
+        self.directory.write_kubeconfig(&kubeconfig::render(self.address, &pki, given))?;
         Ok(pki)
     }
 
-    /// Renews certificates as long as the server runs.
-    async fn keep_fresh(self, mut pki: Pki, tls: ServerTls) {
+    /// Renews certificates, and takes up files that have changed, as long as the server runs.
+    async fn keep_fresh(self, mut pki: Pki, mut given: Given, tls: ServerTls) {
+        let mut renewal = tokio::time::interval(RENEWAL_INTERVAL);
+        renewal.reset();
         loop {
-            tokio::time::sleep(RENEWAL_INTERVAL).await;
-            let renewed = self.prepare().and_then(|fresh| {
-                if fresh.server != pki.server {
-                    tls.replace(&fresh.server)?;
+            let found = tokio::select! {
+                _ = renewal.tick() => given.clone(),
+                found = tls.changed(&given) => found,
+            };
+            let renewed = self.prepare(&found).and_then(|fresh| {
+                if fresh.server != pki.server || found != given {
+                    tls.replace(&fresh, &found)?;
+                    tracing::info!("new connections get a new certificate, or other authorities");
                 }
-                pki = fresh;
+                (pki, given) = (fresh, found);
                 Ok(())
             });
             if let Err(error) = renewed {

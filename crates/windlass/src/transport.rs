@@ -1,18 +1,20 @@
-//! Ways in other than the usual one: plain HTTP, and programs on this machine that need no credentials.
+//! How clients come in: certificates from files, plain HTTP, and programs on this machine that need no credentials.
 //!
-//! Neither is there unless it is asked for. Plain HTTP is for this machine alone unless a further flag says otherwise,
+//! None of it is there unless it is asked for. Plain HTTP is for this machine alone unless a further flag says otherwise,
 //! and shows credentials to whoever listens in; so it knows nobody who does not send any, except with the localhost
-//! rule, which [`Guard`] is. Start at [`TransportArgs::insecure`].
+//! rule, which [`Guard`] is. Start at [`TransportArgs::insecure`] and [`TransportArgs::tls`].
 
 use std::{
     fs, io,
     net::{IpAddr, SocketAddr},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+use clap::ValueEnum;
 
 use windlass_apiserver::Guard;
 
-use crate::{args::Usage, values::address};
+use crate::{args::Usage, tls::TlsFiles, values::address};
 
 /// Where the system says of each interface whether others can reach loopback through it.
 const INTERFACES: &str = "/proc/sys/net/ipv4/conf";
@@ -20,6 +22,19 @@ const INTERFACES: &str = "/proc/sys/net/ipv4/conf";
 /// Flags about how clients come in.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TransportArgs {
+    /// The server's certificate, followed by those between it and its authority; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file", help_heading = "Network")]
+    tls_cert_file: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file", help_heading = "Network")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Authorities whose client certificates are believed besides our own's; read again when it changes
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    client_ca_file: Option<PathBuf>,
+    /// The oldest TLS that is spoken
+    #[arg(long, value_name = "VERSION", default_value = "VersionTLS12", help_heading = "Network")]
+    tls_min_version: TlsVersion,
+
     /// A port for plain HTTP, without TLS and client certificates; 0 is none
     #[arg(long, value_name = "PORT", default_value_t = 0, help_heading = "Insecure")]
     insecure_port: u16,
@@ -41,6 +56,17 @@ pub(crate) struct TransportArgs {
     authn_allow_localhost: bool,
 }
 
+/// Versions of TLS, as Go calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TlsVersion {
+    /// TLS 1.2
+    #[value(name = "VersionTLS12")]
+    Tls12,
+    /// TLS 1.3
+    #[value(name = "VersionTLS13")]
+    Tls13,
+}
+
 /// A listener for plain HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Insecure {
@@ -51,6 +77,15 @@ pub(crate) struct Insecure {
 }
 
 impl TransportArgs {
+    /// The files that are used instead of what is in the data directory, not read yet.
+    pub(crate) fn tls(&self) -> TlsFiles {
+        TlsFiles {
+            server: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            client_ca: self.client_ca_file.clone(),
+            only_tls13: self.tls_min_version == TlsVersion::Tls13,
+        }
+    }
+
     /// The listener for plain HTTP, if there is to be one.
     pub(crate) fn insecure(&self) -> Result<Option<Insecure>, Usage> {
         let TransportArgs {
@@ -58,6 +93,7 @@ impl TransportArgs {
             insecure_bind_address: ip,
             insecure_allow_remote,
             authn_allow_localhost: allows_localhost,
+            ..
         } = *self;
         let usage = |text: String| Err(Usage(text));
         if port == 0 {

@@ -21,8 +21,8 @@ use tokio_rustls::client::TlsStream;
 use windlass_e2e::{Raw, Server};
 
 use self::wire::{
-    As, CONTINUATION, DATA, Dialer, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-    field, frame, request, until_cut,
+    As, CONTINUATION, DATA, Dialer, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, field, frame, request, until_cut,
 };
 
 mod wire;
@@ -47,7 +47,8 @@ fn n_connections() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    let had = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let had =
+        getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     had.saturating_sub(600).min(10_000)
 }
 
@@ -180,7 +181,8 @@ async fn slow_heads_and_bodies_are_cut_off() {
 /// Objects that are more than any buffer on the way holds, some 24 MiB together.
 async fn fill(raw: &Raw) {
     for idx in 0..24 {
-        let object = json!({"metadata": {"name": format!("large-{idx}")}, "data": {"text": "x".repeat(1024 * 1024)}});
+        let object =
+            json!({"metadata": {"name": format!("large-{idx}")}, "data": {"text": "x".repeat(1024 * 1024)}});
         let created = raw.send(Method::POST, CONFIG_MAPS, &object).await.expect("an answer");
         assert_eq!(created.code, 201, "{}", created.body);
     }
@@ -202,24 +204,13 @@ async fn answers_that_nobody_reads_end_and_slow_readers_get_theirs() {
         stream.write_all(get.as_bytes()).await.expect("it reads");
         held.push(stream);
     }
-    for settings in [&[(4, 0)][..], &[(4, 1)]] {
-        // No window, and one of a byte that is opened byte by byte.
-        let mut stream = dialer.http2(As::Admin, settings).await;
-        for (stream_id, path) in [(1, CONFIG_MAPS), (3, "/version"), (5, "/api")] {
-            let head = frame(HEADERS, END_STREAM | END_HEADERS, stream_id, &request("GET", path));
-            stream.write_all(&head).await.expect("it reads");
-        }
-        let is_trickling = settings[0].1 == 1;
-        let begun = Instant::now();
-        let next = move || match is_trickling {
-            true => frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()),
-            false => vec![],
-        };
-        let cut = until_cut(stream, Duration::from_millis(100), next).await;
-        assert!(cut.is_some_and(|took| took < WITHIN), "{settings:?}: {cut:?} of {:?}", begun.elapsed());
-    }
-    let slow = slow_reader(dialer.tls(As::Admin, "http/1.1").await).await;
+    // A reader that is only slow, one without a window, and one whose window of a byte is opened byte by byte.
+    let slow = slow_reader(dialer.tls(As::Admin, "http/1.1").await);
+    let (slow, closed, narrow) = tokio::join!(slow, no_room(&dialer, 0), no_room(&dialer, 1));
     assert!(slow > 24 * 1024 * 1024, "a slow reader got {slow} bytes");
+    for cut in [closed, narrow] {
+        assert!(cut.is_some_and(|took| took < WITHIN), "no window {closed:?}, a narrow one {narrow:?}");
+    }
     healthy.end().await;
     // Those that never read cannot see that they were cut off; the server can be seen to have done it.
     let deadline = Instant::now() + WITHIN;
@@ -228,6 +219,22 @@ async fn answers_that_nobody_reads_end_and_slow_readers_get_theirs() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     drop(held);
+}
+
+/// Asks over HTTP/2 and leaves room for this many bytes of each answer, and one more now and then; how long that was
+/// put up with.
+async fn no_room(dialer: &Dialer, n_bytes: u32) -> Option<Duration> {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let mut stream = dialer.http2(As::Admin, &[(INITIAL_WINDOW_SIZE, n_bytes)]).await;
+    for (stream_id, path) in [(1, CONFIG_MAPS), (3, "/version"), (5, "/api")] {
+        let head = frame(HEADERS, END_STREAM | END_HEADERS, stream_id, &request("GET", path));
+        stream.write_all(&head).await.expect("it reads");
+    }
+    let next = move || match n_bytes {
+        0 => vec![],
+        _ => frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()),
+    };
+    until_cut(stream, Duration::from_millis(100), next).await
 }
 
 /// Reads so that it takes far longer than anything may lie unread, and never stops.
@@ -316,8 +323,15 @@ async fn misuse_of_http2_is_cut_off_and_costs_little() {
     assert!(warm.is_object(), "{warm}");
     let before = server.memory();
     let mut attacks = JoinSet::new();
-    let kinds =
-        ["resets", "resets by someone known", "continuations", "empty data", "pings", "settings", "window updates"];
+    let kinds = [
+        "resets",
+        "resets by someone known",
+        "continuations",
+        "empty data",
+        "pings",
+        "settings",
+        "window updates",
+    ];
     for what in kinds {
         let dialer = dialer.clone();
         attacks.spawn(async move {

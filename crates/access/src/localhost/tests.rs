@@ -82,6 +82,10 @@ async fn whoever_passes_is_a_user_with_a_name_and_no_power() {
     assert_eq!((known.user.name.as_str(), known.by), (LOCALHOST, "localhost"));
     assert!(known.user.is_in(LOCAL_GROUP) && !known.user.is_in(MASTERS) && !known.user.is_anonymous());
     let shown = HeaderMap::from_iter([(header::AUTHORIZATION, "Bearer x".parse().expect("a value"))]);
-    assert_eq!(identity(vouched, shown).await, None, "whoever shows something is known by that or not at all");
+    assert_eq!(
+        identity(vouched, shown).await,
+        None,
+        "whoever shows something is known by that or not at all"
+    );
     assert_eq!(identity(Peer::default(), HeaderMap::new()).await, None);
 }

@@ -21,6 +21,7 @@ mod rehearsal;
 mod scheduling;
 mod service_account;
 mod services;
+mod signing;
 mod storage;
 mod subject;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod testing;
 mod webhooks;
 
 pub(crate) use self::policies::check_expressions;
+pub use self::signing::{Asked, Signer};
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -55,6 +57,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) service_cidrs: Vec<ipnet::IpNet>,
     /// Where the node ports of services come from.
     pub(crate) node_ports: RangeInclusive<u16>,
+    /// Who signs certificates of clients, if anyone does.
+    pub(crate) signer: Option<Arc<dyn Signer>>,
 }
 
 /// The plugins in the order they run. Webhooks are called through `webhooks`.
@@ -84,6 +88,8 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
         // Last: it counts what is left.
         Arc::new(quota::ResourceQuota),
+        // And after the last who could refuse.
+        Arc::new(signing::CertificateSigning(config.signer.clone())),
     ]
 }
 

@@ -8,6 +8,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
+use jiff::Timestamp;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -42,7 +43,7 @@ const UNSENT: u32 = 128 * 1024;
 #[derive(Clone)]
 pub(super) enum Entrance {
     /// With TLS.
-    Tls(TlsAcceptor),
+    Tls(watch::Receiver<Arc<rustls::ServerConfig>>),
     /// Without. With a guard, every request has to pass it.
     Plain(Option<Guard>),
 }
@@ -61,7 +62,7 @@ pub(super) async fn connection(
     let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEPALIVE));
     let _ = socket.set_tcp_notsent_lowat(UNSENT);
     let acceptor = match entrance {
-        Entrance::Tls(acceptor) => acceptor,
+        Entrance::Tls(config_rx) => TlsAcceptor::from(Arc::clone(&config_rx.borrow())),
         Entrance::Plain(guard) => {
             let peer = Peer { address: Some(address), is_plain: true, ..Peer::default() };
             return exchange(server, stream, Arrived { peer, address, guard, seat }, stop_rx).await;
@@ -77,12 +78,13 @@ pub(super) async fn connection(
             Err(_) => return tracing::debug!(%address, "TLS handshake took too long"),
         },
     };
-    let user = stream.get_ref().1.peer_certificates().and_then(|certificates| user_of(certificates.first()?));
-    let certificate = user.map(|user| Arc::new(user.authenticated()));
-    if certificate.is_some() {
+    let shown = stream.get_ref().1.peer_certificates().and_then(|certificates| shown(certificates.first()?));
+    let mut peer = Peer { address: Some(address), ..Peer::default() };
+    if let Some((user, not_after)) = shown {
+        peer.certificate = Some(Arc::new(user.authenticated()));
+        peer.certificate_expires = Some(not_after);
         seat.know();
     }
-    let peer = Peer { certificate, address: Some(address), ..Peer::default() };
     exchange(server, stream, Arrived { peer, address, guard: None, seat }, stop_rx).await;
 }
 
@@ -146,6 +148,7 @@ async fn answer(
     let mut busy = guest.begin();
     let (is_head, version) = (*request.method() == Method::HEAD, request.version());
     let mut peer = arrived.peer.clone();
+    peer.certificate_has_expired = peer.certificate_expires.is_some_and(|at| at <= Timestamp::now());
     let mut refused = None;
     if let Some(guard) = &arrived.guard {
         let (head, body) = request.into_parts();
@@ -197,12 +200,58 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// The user a client certificate stands for: the common name, and the organisations as groups.
-fn user_of(certificate: &rustls::pki_types::CertificateDer<'_>) -> Option<User> {
+/// The attribute of a subject that is the id of a user, as Kubernetes has it.
+const USER_ID: &str = "1.3.6.1.4.1.57683.2";
+
+/// The user a client certificate stands for, and until when: the common name, and the organisations as groups. Without
+/// a common name, or with an id that is not one, it stands for nobody.
+fn shown(certificate: &rustls::pki_types::CertificateDer<'_>) -> Option<(User, Timestamp)> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    // The last one is the one that Go takes.
+    let name = subject.iter_common_name().last()?.as_str().ok().filter(|name| !name.is_empty())?;
     let groups =
         subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned).collect();
-    Some(User::new(name, groups))
+    let mut ids =
+        subject.iter_attributes().filter(|attribute| attribute.attr_type().to_id_string() == USER_ID);
+    let uid = match (ids.next(), ids.next()) {
+        (None, _) => "",
+        (Some(id), None) => id.as_str().ok().filter(|id| !id.is_empty())?,
+        (Some(_), Some(_)) => return None,
+    };
+    let user = User { uid: uid.to_owned(), ..User::new(name, groups) };
+    let not_after = Timestamp::from_second(certificate.validity().not_after.timestamp());
+    Some((user, not_after.unwrap_or(Timestamp::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+    use super::*;
+
+    fn certificate(subject: &[(DnType, &str)]) -> rustls::pki_types::CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        subject.iter().for_each(|(kind, value)| params.distinguished_name.push(kind.clone(), *value));
+        let key = KeyPair::generate().expect("a key");
+        params.self_signed(&key).expect("a certificate").der().clone()
+    }
+
+    #[test]
+    fn a_certificate_is_of_the_user_it_names() {
+        let uid = DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+        let names =
+            [(DnType::OrganizationName, "developers"), (DnType::CommonName, "ann"), (uid.clone(), "7")];
+        let (user, not_after) = shown(&certificate(&names)).expect("a user");
+        assert_eq!((&*user.name, &*user.uid, &*user.groups), ("ann", "7", &["developers".to_owned()][..]));
+        assert!(not_after > Timestamp::now());
+        for nobody in [
+            &[(DnType::OrganizationName, "system:masters")][..],
+            &[(DnType::CommonName, ""), (DnType::OrganizationName, "system:masters")],
+            &[(DnType::CommonName, "ann"), (uid, "")],
+        ] {
+            assert!(shown(&certificate(nobody)).is_none(), "{nobody:?}");
+        }
+    }
 }

@@ -7,7 +7,6 @@ use tokio::{
     sync::{Semaphore, watch},
     time::Instant,
 };
-use tokio_rustls::TlsAcceptor;
 use windlass_access::localhost::Guard;
 
 use super::{
@@ -25,15 +24,15 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How often it is said that connections cannot be accepted.
 const COMPLAINTS: Duration = Duration::from_secs(10);
 
-/// Serves with TLS until `shutdown`, then lets requests finish.
+/// Serves with TLS until `shutdown`, then lets requests finish. Each new connection gets the newest configuration.
 pub async fn serve(
     server: Arc<ApiServer>,
     listener: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
+    tls: watch::Receiver<Arc<rustls::ServerConfig>>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let n_slots = server.config.max_connections;
-    run(server, listener, Entrance::Tls(TlsAcceptor::from(tls)), n_slots, shutdown).await
+    run(server, listener, Entrance::Tls(tls), n_slots, shutdown).await
 }
 
 /// Serves without TLS until `shutdown`, then lets requests finish. With a guard, every request has to pass it, and

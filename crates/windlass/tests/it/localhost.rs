@@ -53,7 +53,10 @@ impl Local {
 
 /// A port that was free a moment ago.
 fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|taken| taken.local_addr()).expect("a free port").port()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|taken| taken.local_addr())
+        .expect("a free port")
+        .port()
 }
 
 fn exchange(address: SocketAddr, text: &str) -> String {
@@ -103,7 +106,10 @@ const HEADERS: &[(&str, u16)] = &[
     ("Sec-Fetch-Site: same-site", 403),
     ("Sec-Fetch-Site: same-origin", 403),
     ("Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site", 403),
-    ("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nOrigin: http://evil.test", 403),
+    (
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nOrigin: http://evil.test",
+        403,
+    ),
     // Credentials that nobody knows are not forgiven, wherever they come from.
     ("Authorization: Bearer nobody-knows-this", 401),
     ("Authorization: Basic YWRtaW46YWRtaW4=", 401),
@@ -253,8 +259,9 @@ fn a_later_request_on_a_good_connection_is_looked_at_anew() {
     }
     // Nothing is switched to: what follows is a request like any other.
     for upgrade in ["Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__", "Upgrade: websocket"] {
-        let first =
-            format!("GET /version HTTP/1.1\r\nHost: localhost:PORT\r\nConnection: Upgrade\r\n{upgrade}\r\n\r\n");
+        let first = format!(
+            "GET /version HTTP/1.1\r\nHost: localhost:PORT\r\nConnection: Upgrade\r\n{upgrade}\r\n\r\n"
+        );
         let answer = local.exchange(&format!("{first}{GET}Host: evil.test\r\n\r\n"));
         assert_eq!(codes(&answer), [200, 421], "{upgrade}: {answer}");
     }
@@ -262,7 +269,9 @@ fn a_later_request_on_a_good_connection_is_looked_at_anew() {
     let smuggled = format!("{POST}Content-Type: text/plain\r\nContent-Length: 0\r\n\r\n{good}");
     let answer = local.exchange(&smuggled);
     assert_eq!(codes(&answer)[0], 415, "{answer}");
-    let both = format!("{POST}Content-Type: application/json\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    let both = format!(
+        "{POST}Content-Type: application/json\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    );
     let answer = local.exchange(&both);
     assert!(codes(&answer).iter().all(|code| *code >= 400), "{answer}");
 }
@@ -317,8 +326,12 @@ fn whoever_is_behind_a_proxy_on_this_machine_is_not_on_it() {
     let local = Local::trusting();
     let own = format!("localhost:{}", local.port);
     // As nginx, Envoy and Go's reverse proxy do: the name of the server behind, and whom the request is of.
-    for added in ["X-Forwarded-For: 203.0.113.9", "Forwarded: for=203.0.113.9", "Via: 1.1 front", "X-Real-IP: 203.0.113.9"]
-    {
+    for added in [
+        "X-Forwarded-For: 203.0.113.9",
+        "Forwarded: for=203.0.113.9",
+        "Via: 1.1 front",
+        "X-Real-IP: 203.0.113.9",
+    ] {
         let (added, own) = (added.to_owned(), own.clone());
         let front = proxy(local.address(), move |head| {
             head.replace("Host: api.example.org\r\n", &format!("Host: {own}\r\n{added}\r\n"))
@@ -400,7 +413,8 @@ fn whoever_turns_it_on_is_told_at_every_start_and_can_see_it() {
     let log = std::fs::read_to_string(local.directory.path().join("stderr")).expect("a log");
     assert!(log.contains("--authn-allow-localhost") && log.contains("--insecure-port"), "{log}");
     assert_eq!(local.server.endpoints["insecure"], format!("http://127.0.0.1:{}", local.port));
-    let ready = local.exchange("GET /readyz?verbose HTTP/1.1\r\nConnection: close\r\nHost: localhost:PORT\r\n\r\n");
+    let ready =
+        local.exchange("GET /readyz?verbose HTTP/1.1\r\nConnection: close\r\nHost: localhost:PORT\r\n\r\n");
     assert!(ready.contains("authn-allow-localhost"), "{ready}");
     assert_eq!(codes(&local.exchange(&format!("{GET}Host: evil.test\r\n\r\n"))), [421]);
     let metrics = Kubeconfig::read(local.directory.path()).read_at(local.server.address(), "/metrics", true);
@@ -430,9 +444,13 @@ fn flags_that_would_let_others_in_exit_with_64() {
         ("--authn-allow-localhost", "--insecure-port PORT"),
         ("--insecure-port 1234 --insecure-bind-address 0.0.0.0", "--insecure-allow-remote"),
         ("--insecure-port 1234 --authn-allow-localhost --insecure-addr 127.0.0.2", "127.0.0.1 or ::1"),
-        ("--insecure-port 1234 --authn-allow-localhost --insecure-addr 0.0.0.0 --insecure-allow-remote", "127.0.0.1 or ::1"),
+        (
+            "--insecure-port 1234 --authn-allow-localhost --insecure-addr 0.0.0.0 --insecure-allow-remote",
+            "127.0.0.1 or ::1",
+        ),
     ] {
-        let told = stderr(windlass(here.path()).args(["up", "--secure-port", "0"]).args(flags.split(' ')), 64);
+        let told =
+            stderr(windlass(here.path()).args(["up", "--secure-port", "0"]).args(flags.split(' ')), 64);
         assert!(told.contains(expected), "{flags}: {told}");
     }
 }

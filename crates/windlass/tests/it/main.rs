@@ -6,4 +6,5 @@ mod localhost;
 mod server;
 mod store_tools;
 mod support;
+mod tls_files;
 mod up;

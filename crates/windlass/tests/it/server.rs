@@ -13,7 +13,9 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion, crypto::ring,
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 
 use crate::support::windlass;
@@ -137,6 +139,11 @@ impl Kubeconfig {
         self.request(address, name, path, false).map(first_line).map_err(|error| error.to_string())
     }
 
+    /// The whole answer to whom the certificate is of.
+    pub(crate) fn try_read_at(&self, address: &str, path: &str) -> Result<String, String> {
+        self.request(address, "localhost", path, true).map_err(|error| error.to_string())
+    }
+
     /// The whole answer to whoever shows no certificate, or to the administrator.
     pub(crate) fn read_at(&self, address: &str, path: &str, as_admin: bool) -> String {
         self.request(address, "localhost", path, as_admin).expect("an answer")
@@ -152,11 +159,30 @@ impl Kubeconfig {
         }
     }
 
-    fn request(&self, address: &str, name: &str, path: &str, as_admin: bool) -> std::io::Result<String> {
+    /// The same with another certificate to show.
+    pub(crate) fn with_certificate(&self, cert: &str, key: &str) -> Self {
+        Kubeconfig {
+            server: self.server.clone(),
+            ca: self.ca.clone(),
+            cert: cert.as_bytes().to_vec(),
+            key: key.as_bytes().to_vec(),
+        }
+    }
+
+    /// A connection to `address`, which must show a certificate for `name`.
+    pub(crate) fn connect(
+        &self,
+        address: &str,
+        name: &str,
+        as_admin: bool,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&self.ca).expect("PEM")).expect("a certificate");
+        for cert in CertificateDer::pem_slice_iter(&self.ca) {
+            roots.add(cert.expect("PEM")).expect("a certificate");
+        }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("known versions")
             .with_root_certificates(roots);
         let config = match as_admin {
@@ -171,7 +197,11 @@ impl Kubeconfig {
         let connection = ClientConnection::new(Arc::new(config), name).expect("a good config");
         let socket = TcpStream::connect(address)?;
         socket.set_read_timeout(Some(DEADLINE))?;
-        let mut stream = StreamOwned::new(connection, socket);
+        Ok(StreamOwned::new(connection, socket))
+    }
+
+    fn request(&self, address: &str, name: &str, path: &str, as_admin: bool) -> std::io::Result<String> {
+        let mut stream = self.connect(address, name, as_admin, rustls::ALL_VERSIONS)?;
         write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
         let mut answer = vec![];
         match stream.read_to_end(&mut answer) {

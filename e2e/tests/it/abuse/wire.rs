@@ -109,8 +109,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 
 /// The block of headers of a request, nothing compressed.
 pub(super) fn request(method: &str, path: &str) -> Vec<u8> {
-    let fields =
-        [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+    let fields = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
     fields.iter().flat_map(|(name, value)| field(name, value)).collect()
 }
 
@@ -139,7 +138,8 @@ pub(super) async fn until_cut(
     let writing = async {
         loop {
             let bytes = next();
-            if !bytes.is_empty() && (writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err()) {
+            if !bytes.is_empty() && (writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err())
+            {
                 return;
             }
             tokio::time::sleep(pause).await;

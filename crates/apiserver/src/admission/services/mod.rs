@@ -24,7 +24,7 @@ pub(super) struct ServiceAllocation {
 
 impl ServiceAllocation {
     pub(super) fn new(config: &AdmissionConfig) -> Self {
-        let AdmissionConfig { service_cidrs, node_ports } = config;
+        let AdmissionConfig { service_cidrs, node_ports, .. } = config;
         ServiceAllocation { cidrs: service_cidrs.clone(), node_ports: node_ports.clone() }
     }
 }

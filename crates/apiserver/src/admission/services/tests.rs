@@ -21,7 +21,7 @@ struct Cluster {
 impl Cluster {
     async fn new(cidrs: &[&str]) -> Self {
         let service_cidrs = cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect();
-        let config = AdmissionConfig { service_cidrs, node_ports: 30000..=30099 };
+        let config = AdmissionConfig { service_cidrs, node_ports: 30000..=30099, signer: None };
         Cluster { world: World::new(&[]).await, plugin: ServiceAllocation::new(&config) }
     }
 
