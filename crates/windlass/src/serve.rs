@@ -12,7 +12,11 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::watch,
+    task::JoinHandle,
+};
 use windlass_apiserver::{ApiServer, Config, Guard, Signer};
 use windlass_store::Store;
 
@@ -42,6 +46,9 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// How long requests may take to end once the store has stopped and none of them can succeed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Connections that may wait to be accepted. Linux has no more by default.
+const BACKLOG: u32 = 4096;
 
 /// File descriptors that connections leave to the store and to everything else.
 const RESERVED_DESCRIPTORS: usize = 128;
@@ -74,11 +81,8 @@ impl ApiService {
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
         let ServeConfig { data_dir, bind, advertise, tls_san, tls, insecure, backend, retention, api } =
             config;
-        let listener = listen(bind, ("--bind-address", "--secure-port")).await?;
-        let plain = match insecure {
-            Some(insecure) => Some(Plain::listen(insecure).await?),
-            None => None,
-        };
+        let listener = listen(bind, ("--bind-address", "--secure-port"))?;
+        let plain = insecure.map(Plain::listen).transpose()?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
         let advertise = SocketAddr::new(advertise.unwrap_or_else(|| own_address(bound.ip())), bound.port());
@@ -183,9 +187,9 @@ struct Plain {
 }
 
 impl Plain {
-    async fn listen(insecure: Insecure) -> anyhow::Result<Self> {
+    fn listen(insecure: Insecure) -> anyhow::Result<Self> {
         insecure.check()?;
-        let listener = listen(insecure.bind, ("--insecure-bind-address", "--insecure-port")).await?;
+        let listener = listen(insecure.bind, ("--insecure-bind-address", "--insecure-port"))?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let guard = match insecure.allows_localhost {
             true => Some(Guard::new(bound).with_context(|| format!("{bound} is not on loopback"))?),
@@ -196,9 +200,9 @@ impl Plain {
 }
 
 /// Listens; `flags` are those that say on which address and on which port.
-async fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpListener> {
+fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpListener> {
     let (address_flag, port_flag) = flags;
-    let error = match TcpListener::bind(bind).await {
+    let error = match open(bind) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
@@ -216,6 +220,15 @@ async fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpList
         _ => format!("choose another address with {address_flag}, or another port with {port_flag}"),
     };
     Err(anyhow!("cannot listen on {bind}: {}\nhint: {hint}", plain(&error)))
+}
+
+/// A listening socket with a queue as long as the system allows: one that is too short leaves clients waiting for
+/// connections that only they believe in.
+fn open(bind: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if bind.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(bind)?;
+    socket.listen(BACKLOG)
 }
 
 /// What the system said, without its number.

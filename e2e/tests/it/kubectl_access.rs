@@ -50,8 +50,9 @@ fn an_approved_request_becomes_a_certificate_that_works() {
     let issued = BASE64_STANDARD.decode(issued).expect("base64");
     server.write("ann.crt", std::str::from_utf8(&issued).expect("PEM"));
     server.write("ann.key", &key);
-    let shown = "--client-certificate ann.crt --client-key ann.key";
-    let refused = server.kubectl(&format!("get ns {shown}")).fails();
+    let shown = "--client-certificate ann.crt --client-key ann.key --embed-certs";
+    server.kubectl(&format!("config set-credentials ann {shown}")).ok();
+    let refused = server.kubectl("get ns --user ann").fails();
     contains(&refused, &[r#"User "ann" cannot list resource "namespaces""#]);
 }
 
