@@ -108,6 +108,10 @@ impl Running {
         (std::mem::take(&mut self.seen), status)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("it has not been waited for, so the process is there");

@@ -92,6 +92,32 @@ impl Server {
         &self.address
     }
 
+    /// The memory it occupies, in KiB.
+    ///
+    /// # Panics
+    /// When it does not run.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux says it");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// How many sockets it has open.
+    ///
+    /// # Panics
+    /// When it does not run.
+    #[must_use]
+    pub fn n_sockets(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs");
+        let targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+
+    fn pid(&self) -> u32 {
+        self.running.as_ref().expect("it runs").pid()
+    }
+
     /// The administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {

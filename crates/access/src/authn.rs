@@ -10,17 +10,23 @@ use async_trait::async_trait;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 
-use crate::User;
+use crate::{User, localhost::Vouched};
 
 /// The connection that a request came over.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// Who the client's certificate is of. The handshake has verified it.
     pub certificate: Option<Arc<User>>,
+    /// When that certificate ends to be good.
+    pub certificate_expires: Option<Timestamp>,
+    /// Whether it has, since the handshake: connections live longer than that at times.
+    pub certificate_has_expired: bool,
     /// The other end of the socket.
     pub address: Option<SocketAddr>,
     /// Whether it came over plain HTTP.
     pub is_plain: bool,
+    /// Proof that the localhost rule lets this request pass.
+    pub vouched: Option<Vouched>,
 }
 
 /// What a client shows of itself.
@@ -124,7 +130,13 @@ impl Authenticator for Certificates {
     }
 
     async fn authenticate(&self, shown: Shown<'_>) -> Result<Option<Identity>, Refusal> {
-        let user = shown.peer.certificate.as_ref();
-        Ok(user.map(|user| Identity { user: Arc::clone(user), by: self.name(), expires: None }))
+        let Peer { certificate, certificate_expires: expires, certificate_has_expired, .. } = shown.peer;
+        match certificate {
+            Some(_) if *certificate_has_expired => {
+                Err(Refusal { by: self.name(), why: "the certificate has expired".to_owned() })
+            }
+            Some(user) => Ok(Some(Identity { user: Arc::clone(user), by: self.name(), expires: *expires })),
+            None => Ok(None),
+        }
     }
 }

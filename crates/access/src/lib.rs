@@ -13,6 +13,7 @@ pub mod fair;
 pub mod issuers;
 pub mod jwt;
 mod kubectl;
+pub mod localhost;
 pub mod tokens;
 mod user;
 pub mod user_tokens;

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use crate::{
     access::{Authentication, issuers::IssuerConfig},
+    admission::Signer,
     audit::Audit,
 };
 
@@ -42,6 +43,10 @@ pub struct Config {
     pub issuers: Option<IssuerConfig>,
     /// What is written down about requests; nothing without it.
     pub audit: Option<Arc<Audit>>,
+    /// Whether there is a listener that takes programs on this machine for a user without asking.
+    pub allows_localhost: bool,
+    /// Who signs the certificates of clients that are approved; nobody: someone outside has to.
+    pub signer: Option<Arc<dyn Signer>>,
 }
 
 impl Default for Config {
@@ -61,6 +66,8 @@ impl Default for Config {
             authentication: Authentication::default(),
             issuers: None,
             audit: None,
+            allows_localhost: false,
+            signer: None,
         }
     }
 }

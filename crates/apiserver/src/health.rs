@@ -52,6 +52,9 @@ pub(crate) fn answer(
             }
         }
     }
+    if endpoint == "readyz" && check.is_none() && server.config.allows_localhost {
+        lines.push_str("warn: authn-allow-localhost: programs on this machine need no credentials\n");
+    }
     for name in excluded.iter().filter(|name| !CHECKS.iter().any(|(known, ..)| known == *name)) {
         lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {name:?}\n"));
     }

@@ -29,10 +29,12 @@ pub use self::{
         AccountIssuer, Authentication,
         issuers::{IssuerConfig, Pace},
     },
+    admission::{Asked, Signer},
     config::Config,
-    http::{Body, serve},
+    http::{Body, serve, serve_plain},
     server::{ApiServer, StartError},
 };
+pub use windlass_access::localhost::Guard;
 
 pub use windlass_access::issuers::Classic;
 

@@ -78,6 +78,8 @@ pub(crate) struct Metrics {
     pub(crate) panics: Counter,
     /// Who is served and who waits.
     pub(crate) flows: FlowMetrics,
+    /// Requests that the localhost rule refused.
+    pub(crate) localhost_refusals: Counter,
 }
 
 impl Metrics {
@@ -107,8 +109,24 @@ impl Metrics {
             attempts.clone(),
         );
         registry.register("authenticated_user_requests", "Requests of known users, by kind", users.clone());
+        let localhost_refusals = Counter::default();
+        registry.register(
+            "windlass_localhost_refusals",
+            "Requests that the localhost rule refused",
+            localhost_refusals.clone(),
+        );
         let flows = FlowMetrics::register(&mut registry);
-        Metrics { registry, requests, durations, watchers, attempts, users, panics, flows }
+        Metrics {
+            registry,
+            requests,
+            durations,
+            watchers,
+            attempts,
+            users,
+            panics,
+            flows,
+            localhost_refusals,
+        }
     }
 
     /// Counts a client that is known.
@@ -178,6 +196,7 @@ struct Now {
     oldest: u64,
     live_bytes: u64,
     to_reseal: u64,
+    allows_localhost: bool,
 }
 
 impl Now {
@@ -189,6 +208,7 @@ impl Now {
             oldest: window.floor.get(),
             live_bytes: server.live_bytes(),
             to_reseal: server.registry.store.to_reseal(),
+            allows_localhost: server.config.allows_localhost,
         }
     }
 }
@@ -216,6 +236,11 @@ impl Collector for Now {
                 "windlass_store_to_reseal",
                 "Parts of the store, or keys in etcd, that are not encrypted with the current key yet",
                 self.to_reseal,
+            ),
+            (
+                "windlass_localhost_allowed",
+                "1 where programs on this machine are a user without showing anything",
+                u64::from(self.allows_localhost),
             ),
         ] {
             let gauge =

@@ -90,11 +90,11 @@ impl ApiServer {
             service_cidrs: config.service_cidrs.clone(),
             node_ports: config.node_ports.clone(),
             external_ips: config.allowed_external_ips.clone(),
+            signer: config.signer.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
-        let access = Access::new(&config.authentication, &store, &catalog)?;
-        let access = access.knowing(issuers.authenticator());
+        let access = Access::new(&config.authentication, issuers.authenticator(), &store, &catalog)?;
         let metrics = Metrics::new(config.audit.as_deref());
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
@@ -153,6 +153,9 @@ impl ApiServer {
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
         if let Ok(value) = HeaderValue::from_str(&call.audit_id) {
             headers.insert("audit-id", value);
+        }
+        if call.user.is_anonymous() {
+            response.extensions_mut().insert(Nobody);
         }
         let status = response.status().as_u16();
         let took = begun.elapsed();
@@ -308,6 +311,10 @@ fn escape(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(4096).collect();
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
+
+/// Marks an answer to someone who has not shown who they are.
+#[derive(Clone)]
+pub(crate) struct Nobody;
 
 /// A request that may go on.
 struct Admitted {

@@ -116,6 +116,16 @@ impl Status {
         Self::new(403, "Forbidden", message)
     }
 
+    /// A request that the listener it came over does not take, whoever sent it.
+    pub(crate) fn suspicious(code: u16, why: impl std::fmt::Display) -> Box<Self> {
+        let reason = match code {
+            403 => "Forbidden",
+            415 => "UnsupportedMediaType",
+            _ => "",
+        };
+        Self::new(code, reason, why.to_string())
+    }
+
     /// 401: the credentials are missing or wrong.
     pub fn unauthorized() -> Box<Self> {
         Self::unauthorized_because("Unauthorized")

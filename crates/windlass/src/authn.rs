@@ -23,7 +23,7 @@ use windlass_apiserver::{AccountIssuer, Authentication};
 
 use crate::{
     args::Usage,
-    datadir::write_file,
+    datadir::{make_private, write_file},
     reload::{Files, Followed},
     values::GoDuration,
 };
@@ -218,9 +218,7 @@ fn read_key(path: &Path) -> anyhow::Result<Option<SigningKey>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    if fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0) {
-        tracing::warn!(file = %path.display(), "others can read this key; chmod 600 would stop them");
-    }
+    make_private(path)?;
     let key = SigningKey::from_pem(&pem).map_err(|error| {
         let hint =
             "put a copy back, or remove it to make a new one; the tokens that it signed are no good then";

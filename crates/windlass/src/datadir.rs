@@ -65,7 +65,6 @@ impl DataDirectory {
             return Err(Usage(format!("--data-dir {}: expected a directory", path.display())).into());
         }
         create_folder(path)?;
-        expect_private(path)?;
         let handle = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         match handle.try_lock() {
             Ok(()) => {}
@@ -79,6 +78,14 @@ impl DataDirectory {
             }
         }
         let directory = DataDirectory { path: path.to_owned(), handle };
+        if !is_ours(path) {
+            return Err(Usage(format!(
+                "--data-dir {}: expected a directory that nobody else can read; chmod 700 makes it one",
+                path.display()
+            ))
+            .into());
+        }
+        make_private(path)?;
         write_file(&path.join(HOLDER), format!("{}\n", std::process::id()).as_bytes(), 0o600)?;
         directory.forget_endpoints();
         Ok(directory)
@@ -119,19 +126,34 @@ fn holder(path: &Path) -> String {
     pid.trim().parse::<u32>().map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }
 
-/// Refuses a folder or a file with a key in it that others could read. Someone has to look who has done so already.
-pub(crate) fn expect_private(path: &Path) -> anyhow::Result<()> {
+/// Whether nobody else can read it, or it is for us alone and may be made so.
+fn is_ours(path: &Path) -> bool {
+    let mode = fs::metadata(path).map_or(0o777, |metadata| metadata.permissions().mode());
+    let holds_ours = || [HOLDER, PKI, "store"].iter().any(|name| path.join(name).exists());
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    // What everyone may write to is a place like /tmp.
+    mode & 0o077 == 0 || (mode & 0o1002 == 0 && (holds_ours() || is_empty()))
+}
+
+/// Takes from everyone but the owner what they may do with a file or folder of ours.
+pub(crate) fn make_private(path: &Path) -> anyhow::Result<()> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        let wanted = if metadata.is_dir() { "700" } else { "600" };
-        bail!(
-            "others on this machine may open {} (mode {mode:03o}), where keys are kept\nhint: chmod {wanted} {}",
-            path.display(),
-            path.display()
-        );
+    let mode = metadata.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
     }
-    Ok(())
+    tracing::warn!(path = %path.display(), "others could read this; it is for its owner alone from now on");
+    let mut permissions = metadata.permissions();
+    permissions.set_mode(mode & 0o700);
+    fs::set_permissions(path, permissions)
+        .with_context(|| format!("others can read {}, and that cannot be changed", path.display()))
+}
+
+/// Warns about a file with keys in it that others can read and that is not ours to change.
+pub(crate) fn warn_if_open(path: &Path) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
+        tracing::warn!(file = %path.display(), "others can read this key; chmod 600 would stop them");
+    }
 }
 
 /// Creates a folder for the owner alone, unless it is there.

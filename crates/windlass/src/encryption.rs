@@ -17,7 +17,7 @@ use windlass_store::{Opened, Seal, SealError};
 
 use crate::{
     args::Usage,
-    datadir::{expect_private, write_file},
+    datadir::{make_private, warn_if_open, write_file},
     flags::Backend,
 };
 
@@ -56,7 +56,7 @@ pub(crate) fn prepare(given: Option<&Path>, folder: &Path, backend: &Backend) ->
             if made {
                 write_file(&own, Configuration::fresh(&Random::default()).as_bytes(), 0o600)?;
             }
-            expect_private(&own)?;
+            make_private(&own)?;
             let configuration = read(&own).map_err(|why| {
                 anyhow::anyhow!("{} is damaged: {why}\nhint: put a copy back", own.display())
             })?;
@@ -98,7 +98,7 @@ fn read_given(file: &Path) -> anyhow::Result<Configuration> {
     if !file.is_file() {
         return Err(wrong("expected a file with an EncryptionConfiguration".into()).into());
     }
-    expect_private(file)?;
+    warn_if_open(file);
     read(file).map_err(|why| wrong(why).into())
 }
 

@@ -18,6 +18,8 @@ use crate::{
     audit::AuditArgs,
     authn::{AuthnArgs, AuthnConfig},
     issuers::IssuerArgs,
+    tls::TlsFiles,
+    transport::{Insecure, TransportArgs},
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -42,6 +44,8 @@ pub(crate) struct ServerArgs {
     /// Further names or addresses for the server's certificate
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Network")]
     tls_san: Vec<San>,
+    #[command(flatten)]
+    transport: TransportArgs,
 
     /// Where objects are kept: in the data directory, or in etcd [default: etcd if --etcd-servers is given, else file]
     #[arg(long, value_name = "BACKEND", help_heading = "Storage")]
@@ -136,6 +140,10 @@ pub(crate) struct ServeConfig {
     pub(crate) advertise: Option<IpAddr>,
     /// What else the server's certificate is for.
     pub(crate) tls_san: Vec<San>,
+    /// Certificates that are used instead of our own.
+    pub(crate) tls: TlsFiles,
+    /// Where plain HTTP is spoken, if anywhere.
+    pub(crate) insecure: Option<Insecure>,
     /// Where objects are kept.
     pub(crate) backend: Backend,
     /// Which resources are encrypted, and with what, if that was given.
@@ -183,6 +191,7 @@ impl ServerArgs {
             secure_port,
             advertise_address,
             tls_san,
+            transport,
             backend,
             etcd_servers,
             etcd_prefix,
@@ -215,6 +224,7 @@ impl ServerArgs {
             return usage("--event-ttl 0: expected a duration above zero, such as 1h".into());
         }
         let defaults = Config::default();
+        let insecure = transport.insecure()?;
         let etcd = EtcdArgs {
             servers: etcd_servers,
             prefix: etcd_prefix,
@@ -228,6 +238,8 @@ impl ServerArgs {
             tls_san,
             authn: authn.config()?,
             audit,
+            tls: transport.tls(),
+            insecure,
             backend: choose_backend(backend, etcd)?,
             encryption: encryption_provider_config,
             retention: Retention {
@@ -250,6 +262,7 @@ impl ServerArgs {
                 service_cidrs: service_networks(service_cluster_ip_range)?,
                 node_ports: service_node_port_range.0,
                 allowed_external_ips: allowed_external_ip_cidrs,
+                allows_localhost: insecure.is_some_and(|insecure| insecure.allows_localhost),
                 ..defaults
             },
         })

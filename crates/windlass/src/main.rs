@@ -17,11 +17,13 @@ mod pki;
 mod reload;
 mod serve;
 mod signals;
+mod signer;
 mod status;
 mod store;
 mod table;
 mod tls;
 mod token;
+mod transport;
 mod up;
 mod values;
 

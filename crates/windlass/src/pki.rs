@@ -20,7 +20,7 @@ use rcgen::{
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::{
-    datadir::{create_folder, expect_private, write_file},
+    datadir::{create_folder, make_private, write_file},
     tls::certificates,
     values::San,
 };
@@ -74,6 +74,7 @@ impl fmt::Debug for Identity {
 /// Reads what is in `folder`, making whatever is missing, about to expire, or not for all of `names`.
 pub(crate) fn prepare(folder: &Path, names: &BTreeSet<San>, now: SystemTime) -> anyhow::Result<Pki> {
     create_folder(folder)?;
+    make_private(folder)?;
     let now = now.duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?.as_secs();
     let authority = Authority::prepare(folder, now)?;
     let server = Leaf {
@@ -93,13 +94,20 @@ pub(crate) fn prepare(folder: &Path, names: &BTreeSet<San>, now: SystemTime) -> 
     })
 }
 
-/// Reads the authority's certificate and the administrator's, as they are.
-pub(crate) fn read_admin(folder: &Path) -> anyhow::Result<(String, Identity)> {
-    let read = |name: &str| {
-        let path = folder.join(name);
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    Ok((read("ca.crt")?, Identity { cert: read("admin.crt")?, key: read("admin.key")? }))
+/// The name by which a client that connects to `address` has to know the server that shows this certificate, if that
+/// is another.
+pub(crate) fn name_for(pem: &str, address: IpAddr) -> Option<String> {
+    let der = parse_pem(Path::new("the server's certificate"), pem).ok()?;
+    let names = names(&X509Certificate::from_der(&der).ok()?.1);
+    if names.contains(&San::Ip(address)) {
+        return None;
+    }
+    let name = names.iter().find(|name| matches!(name, San::Dns(_))).or(names.first())?.to_string();
+    // Any name will do where any name fits.
+    Some(match name.strip_prefix("*.") {
+        Some(rest) => format!("windlass.{rest}"),
+        None => name,
+    })
 }
 
 /// Who signs.
@@ -285,7 +293,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 fn read_key(path: &PathBuf) -> anyhow::Result<Option<(String, KeyPair)>> {
     let Some(pem) = read(path)? else { return Ok(None) };
     let key = KeyPair::from_pem(&pem).map_err(|error| damaged(path, error))?;
-    expect_private(path)?;
+    make_private(path)?;
     Ok(Some((pem, key)))
 }
 

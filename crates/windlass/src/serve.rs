@@ -12,8 +12,12 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
-use windlass_apiserver::{ApiServer, Config};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::watch,
+    task::JoinHandle,
+};
+use windlass_apiserver::{ApiServer, Config, Guard, Signer};
 use windlass_store::Store;
 
 use crate::{
@@ -24,7 +28,9 @@ use crate::{
     flags::ServeConfig,
     kubeconfig, pki,
     pki::Pki,
-    tls::ServerTls,
+    signer,
+    tls::{Given, ServerTls},
+    transport::Insecure,
     values::{San, first_address},
 };
 
@@ -43,6 +49,9 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long requests may take to end once the store has stopped and none of them can succeed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// Connections that may wait to be accepted. Linux has no more by default.
+const BACKLOG: u32 = 4096;
+
 /// File descriptors that connections leave to the store and to everything else.
 const RESERVED_DESCRIPTORS: usize = 128;
 
@@ -59,6 +68,8 @@ fn descriptors() -> usize {
 pub(crate) struct ApiService {
     /// Where it is, for clients on this machine.
     pub(crate) url: String,
+    /// The same without TLS, if that is served.
+    pub(crate) insecure_url: Option<String>,
     store: Arc<dyn Store>,
     /// How long a drain may take: what a request may, and a little more.
     patience: Duration,
@@ -76,6 +87,8 @@ impl ApiService {
             bind,
             advertise,
             tls_san,
+            tls,
+            insecure,
             backend,
             encryption,
             retention,
@@ -85,16 +98,22 @@ impl ApiService {
             authn,
         } = config;
         let audit = audit.open()?;
-        let listener = listen(bind).await?;
+        let listener = listen(bind, ("--bind-address", "--secure-port"))?;
+        let plain = insecure.map(Plain::listen).transpose()?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
         let advertise = SocketAddr::new(advertise.unwrap_or_else(|| own_address(bound.ip())), bound.port());
         let names = server_names(bound.ip(), advertise.ip(), tls_san, &api);
-        let credentials = Credentials { directory: directory.clone(), url: url.clone(), names };
-        let pki = credentials.prepare()?;
-        let tls = ServerTls::new(&pki)?;
-        let at_rest = encryption::prepare(encryption.as_deref(), &datadir::pki(directory.path()), &backend)?;
-        let (authentication, files) = authn.prepare(&datadir::pki(directory.path()))?;
+        let credentials = Credentials { directory: directory.clone(), address: reachable(bound), names };
+        let given = tls.read()?;
+        tls.warn_of_open_keys();
+        let pki = credentials.prepare(&given)?;
+        let tls = ServerTls::new(tls, &pki, &given)?;
+        let folder = datadir::pki(directory.path());
+        let signer = signer::Authority::read(&folder)?;
+        let signer = signer.map(|signer| Arc::new(signer) as Arc<dyn Signer>);
+        let at_rest = encryption::prepare(encryption.as_deref(), &folder, &backend)?;
+        let (authentication, files) = authn.prepare(&folder)?;
         let issuers = issuers.load(authentication.accounts.as_ref().map_or(&[], |own| &own.issuers))?;
         let store = backend.open(&data_dir, retention, &at_rest).await?;
         if api.unrestricted_update {
@@ -103,22 +122,37 @@ impl ApiService {
             );
         }
         let patience = api.request_timeout + LAST_WORDS;
-        let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
+        let n_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
+        // The other listener takes a seventh of what this one does.
+        let max_connections = n_connections - if plain.is_some() { n_connections / 8 } else { 0 };
         let log = audit.as_ref().map(|log| Arc::clone(&log.audit));
-        let config = Config { advertise, max_connections, authentication, issuers, audit: log, ..api };
+        let config =
+            Config { advertise, max_connections, authentication, issuers, audit: log, signer, ..api };
         let server = ApiServer::start(config, store.clone()).await;
         let server = server.context("the API server did not start")?;
-        let (stop_tx, mut stop_rx) = watch::channel(false);
-        let stopped = async move {
-            // A sender that is gone means the same.
-            let _ = stop_rx.wait_for(|stop| *stop).await;
-        };
-        let serving = tokio::spawn(windlass_apiserver::serve(server, listener, tls.config.clone(), stopped));
+        let (stop_tx, stop_rx) = watch::channel(false);
+        let insecure_url = plain.as_ref().map(|plain| plain.url.clone());
+        let secure =
+            windlass_apiserver::serve(server.clone(), listener, tls.subscribe(), until_told(stop_rx.clone()));
+        let serving = tokio::spawn(async move {
+            match plain {
+                None => secure.await,
+                Some(plain) => {
+                    let plain = windlass_apiserver::serve_plain(
+                        server,
+                        plain.listener,
+                        plain.guard,
+                        until_told(stop_rx),
+                    );
+                    tokio::try_join!(secure, plain).map(|((), ())| ())
+                }
+            }
+        });
         let renewing = tokio::spawn(async move {
-            tokio::join!(credentials.keep_fresh(pki, tls), files.follow());
+            tokio::join!(credentials.keep_fresh(pki, given, tls), files.follow());
         });
         tracing::info!(%url, %advertise, "the API server is ready");
-        Ok(ApiService { url, store, patience, stop_tx, serving, renewing, audit })
+        Ok(ApiService { url, insecure_url, store, patience, stop_tx, serving, renewing, audit })
     }
 
     /// Waits until it ends of its own accord, which it never should, and says why it did.
@@ -181,25 +215,61 @@ async fn close(audit: Option<AuditLog>) {
     }
 }
 
-async fn listen(bind: SocketAddr) -> anyhow::Result<TcpListener> {
-    let error = match TcpListener::bind(bind).await {
+/// Returns once there is nothing more to serve. A sender that is gone means the same.
+async fn until_told(mut stop_rx: watch::Receiver<bool>) {
+    let _ = stop_rx.wait_for(|stop| *stop).await;
+}
+
+/// The listener for plain HTTP.
+struct Plain {
+    listener: TcpListener,
+    guard: Option<Guard>,
+    url: String,
+}
+
+impl Plain {
+    fn listen(insecure: Insecure) -> anyhow::Result<Self> {
+        insecure.check()?;
+        let listener = listen(insecure.bind, ("--insecure-bind-address", "--insecure-port"))?;
+        let bound = listener.local_addr().context("a bound socket has an address")?;
+        let guard = match insecure.allows_localhost {
+            true => Some(Guard::new(bound).with_context(|| format!("{bound} is not on loopback"))?),
+            false => None,
+        };
+        Ok(Plain { listener, guard, url: format!("http://{}", reachable(bound)) })
+    }
+}
+
+/// Listens; `flags` are those that say on which address and on which port.
+fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpListener> {
+    let (address_flag, port_flag) = flags;
+    let error = match open(bind) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "choose another port with --secure-port, or a free one with --secure-port 0"
+            format!("choose another port with {port_flag}, or stop who has this one")
         }
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need rights; choose one above with --secure-port"
+            format!("ports below 1024 need rights; choose one above with {port_flag}")
         }
         io::ErrorKind::AddrNotAvailable => {
-            let text = format!("--bind-address {}: expected an address of this machine", bind.ip());
+            let text = format!("{address_flag} {}: expected an address of this machine", bind.ip());
             return Err(Usage(text).into());
         }
-        _ => "choose another address with --bind-address, or another port with --secure-port",
+        _ => format!("choose another address with {address_flag}, or another port with {port_flag}"),
     };
     Err(anyhow!("cannot listen on {bind}: {}\nhint: {hint}", plain(&error)))
+}
+
+/// A listening socket with a queue as long as the system allows: one that is too short leaves clients waiting for
+/// connections that only they believe in.
+fn open(bind: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if bind.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(bind)?;
+    socket.listen(BACKLOG)
 }
 
 /// What the system said, without its number.
@@ -243,26 +313,33 @@ fn server_names(bound: IpAddr, advertise: IpAddr, more: Vec<San>, api: &Config) 
 /// What is needed to make certificates and the kubeconfig, and to make them again.
 struct Credentials {
     directory: Arc<DataDirectory>,
-    url: String,
+    /// Where clients on this machine reach the server.
+    address: SocketAddr,
     names: BTreeSet<San>,
 }
 
 impl Credentials {
-    fn prepare(&self) -> anyhow::Result<Pki> {
+    fn prepare(&self, given: &Given) -> anyhow::Result<Pki> {
         let pki = pki::prepare(&datadir::pki(self.directory.path()), &self.names, SystemTime::now())?;
-        self.directory.write_kubeconfig(&kubeconfig::render(&self.url, &pki))?;
+        self.directory.write_kubeconfig(&kubeconfig::render(self.address, &pki, given))?;
         Ok(pki)
     }
 
-    /// Renews certificates as long as the server runs.
-    async fn keep_fresh(self, mut pki: Pki, tls: ServerTls) {
+    /// Renews certificates, and takes up files that have changed, as long as the server runs.
+    async fn keep_fresh(self, mut pki: Pki, mut given: Given, tls: ServerTls) {
+        let mut renewal = tokio::time::interval(RENEWAL_INTERVAL);
+        renewal.reset();
         loop {
-            tokio::time::sleep(RENEWAL_INTERVAL).await;
-            let renewed = self.prepare().and_then(|fresh| {
-                if fresh.server != pki.server {
-                    tls.replace(&fresh.server)?;
+            let found = tokio::select! {
+                _ = renewal.tick() => given.clone(),
+                found = tls.changed(&given) => found,
+            };
+            let renewed = self.prepare(&found).and_then(|fresh| {
+                if fresh.server != pki.server || found != given {
+                    tls.replace(&fresh, &found)?;
+                    tracing::info!("new connections get a new certificate, or other authorities");
                 }
-                pki = fresh;
+                (pki, given) = (fresh, found);
                 Ok(())
             });
             if let Err(error) = renewed {
@@ -285,6 +362,7 @@ mod tests {
             async move { stop_rx.wait_for(|stop| *stop).await.map(|_| ()).map_err(io::Error::other) };
         ApiService {
             url: String::new(),
+            insecure_url: None,
             store,
             patience: LAST_WORDS,
             stop_tx,

@@ -14,7 +14,8 @@ use rustls_pki_types::ServerName;
 
 use crate::{
     args::DataDir,
-    datadir, pki,
+    datadir,
+    kubeconfig::{self, Admin},
     table::table,
     tls::{certificates, private_key, provider, roots},
 };
@@ -75,12 +76,15 @@ pub(crate) fn ask(url: &str, path: &str, sent: Option<&str>, directory: &Path) -
     let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    let (ca, admin) = pki::read_admin(&datadir::pki(directory))?;
+    let Admin { ca, name, identity } = kubeconfig::read(directory)?;
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots(&ca)?)
-        .with_client_auth_cert(certificates(&admin.cert)?, private_key(&admin.key)?)?;
-    let name = ServerName::IpAddress(address.ip().into());
+        .with_client_auth_cert(certificates(&identity.cert)?, private_key(&identity.key)?)?;
+    let name = match name {
+        Some(name) => ServerName::try_from(name).context("the kubeconfig has a name that is none")?,
+        None => ServerName::IpAddress(address.ip().into()),
+    };
     let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name)?, socket);
     let method = if sent.is_some() { "POST" } else { "GET" };
     write!(stream, "{method} {path} HTTP/1.0\r\nhost: {address}\r\naccept: */*\r\nuser-agent: windlass\r\n")?;

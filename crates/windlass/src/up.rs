@@ -40,7 +40,8 @@ async fn until_stopped(config: ServeConfig, out: &mut dyn Write) -> anyhow::Resu
         started = ApiService::start(config, &directory) => started?,
         _ = signals.next() => return Ok(()),
     };
-    let endpoints = Endpoints::from([("apiserver".to_owned(), apiserver.url.clone())]);
+    let mut endpoints = Endpoints::from([("apiserver".to_owned(), apiserver.url.clone())]);
+    endpoints.extend(apiserver.insecure_url.clone().map(|url| ("insecure".to_owned(), url)));
     directory.write_endpoints(&endpoints)?;
     // Whoever started us may have closed stdout; that is no reason to stop.
     let _ = out.write_all(banner(&endpoints, directory.path(), &storage, begin.elapsed()).as_bytes());

@@ -1,5 +1,6 @@
 //! Who one is and what one may: `kubectl auth` and `kubectl certificate`.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use windlass_e2e::Server;
 
 use crate::objects::{contains, create, rows};
@@ -35,6 +36,54 @@ fn a_signing_request_is_approved_and_denied() {
     let table = server.kubectl("get csr").ok();
     let conditions: Vec<_> = rows(&table).iter().map(|row| (row[0], row[row.len() - 1])).collect();
     assert_eq!(conditions, [("bad", "Denied"), ("good", "Approved")]);
+}
+
+#[test]
+fn an_approved_request_becomes_a_certificate_that_works() {
+    let server = Server::start();
+    let (key, asked) = ask_for("ann");
+    create(&server, &asked_of("ann", "kubernetes.io/kube-apiserver-client", "client auth", &asked));
+    contains(&server.kubectl("get csr ann").ok(), &["Pending"]);
+    server.kubectl("certificate approve ann").ok();
+    contains(&server.kubectl("get csr ann").ok(), &["Approved,Issued"]);
+    let issued = server.kubectl("get csr ann -o jsonpath={.status.certificate}").ok();
+    let issued = BASE64_STANDARD.decode(issued).expect("base64");
+    server.write("ann.crt", std::str::from_utf8(&issued).expect("PEM"));
+    server.write("ann.key", &key);
+    let shown = "--client-certificate ann.crt --client-key ann.key --embed-certs";
+    server.kubectl(&format!("config set-credentials ann {shown}")).ok();
+    let refused = server.kubectl("get ns --user ann").fails();
+    contains(&refused, &[r#"User "ann" cannot list resource "namespaces""#]);
+}
+
+#[test]
+fn requests_that_the_signer_does_not_sign_get_no_certificate() {
+    let server = Server::start();
+    let (_, asked) = ask_for("ann");
+    create(&server, &asked_of("other", "kubernetes.io/kubelet-serving", "server auth", &asked));
+    create(&server, &asked_of("serves", "kubernetes.io/kube-apiserver-client", "server auth", &asked));
+    for name in ["other", "serves"] {
+        server.kubectl(&format!("certificate approve {name}")).ok();
+        assert_eq!(server.kubectl(&format!("get csr {name} -o jsonpath={{.status.certificate}}")).ok(), "");
+    }
+    contains(&server.kubectl("get csr serves").ok(), &["Approved,Failed"]);
+}
+
+/// A key, and a request for a certificate of its, in PEM in base64.
+fn ask_for(user: &str) -> (String, String) {
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, user);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let asked = params.serialize_request(&key).and_then(|asked| asked.pem()).expect("a request");
+    (key.serialize_pem(), BASE64_STANDARD.encode(asked))
+}
+
+fn asked_of(name: &str, signer: &str, usage: &str, asked: &str) -> String {
+    format!(
+        "{{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {{name: {name}}},
+          spec: {{signerName: {signer}, expirationSeconds: 3600, usages: [{usage}], request: {asked}}}}}"
+    )
 }
 
 /// A request for a certificate, made with `openssl req -new -newkey ed25519 -nodes -subj /CN=ann | base64 -w0`.

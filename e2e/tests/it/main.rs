@@ -1,5 +1,6 @@
 //! Black-box tests: one file per thing a user does.
 
+mod abuse;
 mod changes;
 mod clients_credentials;
 mod clients_kube_rs;

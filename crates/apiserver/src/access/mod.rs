@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use windlass_access::{
     Attributes, KubectlRules, MASTERS, User, Wanted,
     authn::{Authenticator, Certificates, Chain, Identity, Peer, Refusal, Shown},
+    localhost::Localhost,
 };
 use windlass_store::Store;
 
@@ -54,8 +55,10 @@ pub(crate) struct Access {
 }
 
 impl Access {
+    /// `issuers` are the tokens of others.
     pub(crate) fn new(
         config: &Authentication,
+        issuers: Arc<dyn Authenticator>,
         store: &Arc<dyn Store>,
         catalog: &Arc<Catalog>,
     ) -> Result<Self, StartError> {
@@ -63,14 +66,10 @@ impl Access {
         let mut authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
         authenticators.extend(bearers::of_files(config));
         authenticators.push(Arc::clone(&accounts) as _);
+        authenticators.push(issuers);
         authenticators.extend(bearers::of_secrets(config, store, catalog));
+        authenticators.push(Arc::new(Localhost));
         Ok(Access { chain: Chain::new(authenticators), accounts, kubectl: config.kubectl })
-    }
-
-    /// The same, which also knows clients this way.
-    pub(crate) fn knowing(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
-        self.chain.push(authenticator);
-        self
     }
 
     /// Who asks.

@@ -22,6 +22,7 @@ mod rehearsal;
 mod scheduling;
 mod service_account;
 mod services;
+mod signing;
 mod storage;
 mod subject;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod testing;
 mod webhooks;
 
 pub(crate) use self::policies::check_expressions;
+pub use self::signing::{Asked, Signer};
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -59,6 +61,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) node_ports: RangeInclusive<u16>,
     /// Where the external addresses of services may be.
     pub(crate) external_ips: Vec<ipnet::IpNet>,
+    /// Who signs certificates of clients, if anyone does.
+    pub(crate) signer: Option<Arc<dyn Signer>>,
 }
 
 /// The plugins in the order they run. Webhooks are called through `webhooks`.
@@ -89,6 +93,8 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
         // Last: it counts what is left.
         Arc::new(quota::ResourceQuota),
+        // And after the last who could refuse.
+        Arc::new(signing::CertificateSigning(config.signer.clone())),
     ]
 }
 

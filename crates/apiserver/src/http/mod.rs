@@ -1,12 +1,17 @@
 //! HTTP: what a request asks for, in which form, and how the answer is sent.
 
 mod body;
+mod connection;
 mod forms;
+mod guests;
 mod path;
 mod query;
 mod serve;
 
-pub use self::{body::Body, serve::serve};
+pub use self::{
+    body::Body,
+    serve::{serve, serve_plain},
+};
 pub(crate) use self::{
     forms::{
         Encoding, Form, TAKEN_OF_CUSTOM, media_type, of_body, of_objects, takes_gzip,

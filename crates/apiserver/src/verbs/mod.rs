@@ -258,8 +258,9 @@ fn document(
     Ok(response)
 }
 
-/// How long a client may take to send a body.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// How many bytes of a body have to come in how long, unless it ends. How long all of it may take is for the request
+/// as a whole to say: a slow line is no reason to give up, one on which nothing moves is.
+const PROGRESS: (usize, Duration) = (4096, Duration::from_secs(8));
 
 /// How long it may take once the server stops.
 const BODY_WITHIN_AT_STOP: Duration = Duration::from_secs(2);
@@ -278,7 +279,6 @@ where
     tokio::select! {
         biased;
         body = collect(body) => body,
-        () = tokio::time::sleep(BODY_WITHIN) => Err(Status::timeout("the body of the request did not arrive in time", 1)),
         () = stopped => Err(Status::unavailable("the server is shutting down")),
     }
 }
@@ -296,7 +296,13 @@ where
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
-    while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+    let (mut until, mut wanted) = (tokio::time::Instant::now() + PROGRESS.1, PROGRESS.0);
+    loop {
+        let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
+        let frame = tokio::time::timeout_at(until, frame)
+            .await
+            .map_err(|_| Status::timeout("the body of the request did not arrive in time", 1))?;
+        let Some(frame) = frame else { break };
         let frame =
             frame.map_err(|error| Status::bad_request(format!("the body could not be read: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -312,6 +318,10 @@ where
                 all.extend_from_slice(&data);
             }
             _ => all.extend_from_slice(&data),
+        }
+        if first.len() + all.len() >= wanted {
+            until = tokio::time::Instant::now() + PROGRESS.1;
+            wanted = first.len() + all.len() + PROGRESS.0;
         }
     }
     Ok(if all.is_empty() { first } else { all.freeze() })

@@ -3,8 +3,10 @@
 mod audit;
 mod docs;
 mod house;
+mod localhost;
 mod server;
 mod store_tools;
 mod support;
+mod tls_files;
 mod tokens;
 mod up;

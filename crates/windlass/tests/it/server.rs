@@ -13,7 +13,9 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion, crypto::ring,
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 
 use crate::support::windlass;
@@ -129,12 +131,22 @@ impl Kubeconfig {
 
     /// Asks for `path` at `address`, which must show a certificate for `name`; the answer's first line.
     pub(crate) fn get(&self, address: &str, name: &str, path: &str) -> Result<String, String> {
-        self.request(address, name, path, true).map_err(|error| error.to_string())
+        self.request(address, name, path, true).map(first_line).map_err(|error| error.to_string())
     }
 
     /// The same without showing a certificate.
     pub(crate) fn get_as_nobody(&self, address: &str, name: &str, path: &str) -> Result<String, String> {
-        self.request(address, name, path, false).map_err(|error| error.to_string())
+        self.request(address, name, path, false).map(first_line).map_err(|error| error.to_string())
+    }
+
+    /// The whole answer to whom the certificate is of.
+    pub(crate) fn try_read_at(&self, address: &str, path: &str) -> Result<String, String> {
+        self.request(address, "localhost", path, true).map_err(|error| error.to_string())
+    }
+
+    /// The whole answer to whoever shows no certificate, or to the administrator.
+    pub(crate) fn read_at(&self, address: &str, path: &str, as_admin: bool) -> String {
+        self.request(address, "localhost", path, as_admin).expect("an answer")
     }
 
     /// The same authority, with the certificate of another kubeconfig.
@@ -147,11 +159,30 @@ impl Kubeconfig {
         }
     }
 
-    fn request(&self, address: &str, name: &str, path: &str, as_admin: bool) -> std::io::Result<String> {
+    /// The same with another certificate to show.
+    pub(crate) fn with_certificate(&self, cert: &str, key: &str) -> Self {
+        Kubeconfig {
+            server: self.server.clone(),
+            ca: self.ca.clone(),
+            cert: cert.as_bytes().to_vec(),
+            key: key.as_bytes().to_vec(),
+        }
+    }
+
+    /// A connection to `address`, which must show a certificate for `name`.
+    pub(crate) fn connect(
+        &self,
+        address: &str,
+        name: &str,
+        as_admin: bool,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&self.ca).expect("PEM")).expect("a certificate");
+        for cert in CertificateDer::pem_slice_iter(&self.ca) {
+            roots.add(cert.expect("PEM")).expect("a certificate");
+        }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("known versions")
             .with_root_certificates(roots);
         let config = match as_admin {
@@ -166,12 +197,23 @@ impl Kubeconfig {
         let connection = ClientConnection::new(Arc::new(config), name).expect("a good config");
         let socket = TcpStream::connect(address)?;
         socket.set_read_timeout(Some(DEADLINE))?;
-        let mut stream = StreamOwned::new(connection, socket);
-        write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        Ok(line.trim_end().to_owned())
+        Ok(StreamOwned::new(connection, socket))
     }
+
+    fn request(&self, address: &str, name: &str, path: &str, as_admin: bool) -> std::io::Result<String> {
+        let mut stream = self.connect(address, name, as_admin, rustls::ALL_VERSIONS)?;
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n")?;
+        let mut answer = vec![];
+        match stream.read_to_end(&mut answer) {
+            // Who hangs up without a word has still said what it has said.
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        }
+    }
+}
+
+fn first_line(answer: String) -> String {
+    answer.lines().next().unwrap_or_default().to_owned()
 }
 
 /// Where the kubeconfig is.

@@ -21,7 +21,8 @@ struct Cluster {
 impl Cluster {
     async fn new(cidrs: &[&str]) -> Self {
         let service_cidrs = cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect();
-        let config = AdmissionConfig { service_cidrs, node_ports: 30000..=30099, external_ips: vec![] };
+        let (node_ports, external_ips) = (30000..=30099, vec![]);
+        let config = AdmissionConfig { service_cidrs, node_ports, external_ips, signer: None };
         Cluster { world: World::new(&[]).await, plugin: ServiceAllocation::new(&config) }
     }
 
