@@ -5,6 +5,7 @@
 
 mod attributes;
 pub mod authn;
+pub mod rbac;
 mod user;
 
 pub use self::{
