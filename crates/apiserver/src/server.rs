@@ -19,7 +19,7 @@ use windlass_store::{ReadError, Store};
 
 use crate::{
     Config,
-    access::{Access, Allowed},
+    access::{self, Access, Allowed, Rights},
     admission,
     crd::{self, Definitions},
     discovery::Discovery,
@@ -61,7 +61,7 @@ pub struct ApiServer {
     pub(crate) discovery: Discovery,
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
-    access: Access,
+    pub(crate) access: Arc<Access>,
     reads: AtomicUsize,
     writes: AtomicUsize,
     draining_tx: watch::Sender<bool>,
@@ -78,6 +78,7 @@ impl ApiServer {
     /// Opens the registry over a store and creates the objects that every server has.
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
         let catalog = Arc::new(Catalog::new(builtin::rows()));
+        let rights = Rights::new(Arc::clone(&store));
         let services = StoredServices { store: Arc::clone(&store), catalog: Arc::clone(&catalog) };
         let webhooks = Arc::new(Webhooks::new(Arc::new(services)));
         let admission = admission::AdmissionConfig {
@@ -95,9 +96,10 @@ impl ApiServer {
                 plugins,
                 lines: Arc::default(),
                 versions: Arc::new(Versions::new(webhooks)),
+                rights: Arc::clone(&rights),
             },
             metrics: Metrics::new(),
-            access: Access::new(),
+            access: Arc::new(Access::new(rights)),
             reads: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
             draining_tx: watch::channel(false).0,
@@ -106,6 +108,7 @@ impl ApiServer {
         });
         crd::start(&server).await?;
         startup::bootstrap(&server).await?;
+        access::bootstrap::start(&server).await?;
         startup::expire_events(&server);
         Ok(server)
     }
@@ -195,6 +198,8 @@ impl ApiServer {
         route: Option<Route>,
     ) -> Outcome<Admitted> {
         call.user = self.access.authenticate(peer, &call.headers).await?.user;
+        call.peer = peer.clone();
+        self.access.impersonate(call)?;
         let Some(route) = route else {
             self.access.authorize_path(call)?;
             return Err(Status::no_such_path());
@@ -295,6 +300,10 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: http::HeaderMap,
     pub(crate) user: Arc<User>,
+    /// Who asks in the name of the user, where that is someone else.
+    pub(crate) impersonator: Option<Arc<User>>,
+    /// The connection it came over.
+    pub(crate) peer: Peer,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
 }
@@ -309,6 +318,8 @@ impl Call {
             query: Query::parse(uri.query()),
             headers,
             user: User::anonymous(),
+            impersonator: None,
+            peer: Peer::default(),
             warnings: vec![],
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())

@@ -6,12 +6,14 @@
 //! The plugins are stateless: what they know is their configuration and the view. `chain` puts them in order.
 
 mod certificates;
+mod escalation;
 pub(crate) mod expressions;
 mod ingress;
 mod kept;
 mod limits;
 mod matching;
 mod namespace;
+mod owners;
 mod pod_security;
 mod pods;
 mod policies;
@@ -42,6 +44,7 @@ use windlass_machinery::{
 use windlass_store::{Expect, Revision, Snapshot};
 
 use crate::{
+    access::Rights,
     registry::DeleteOptions,
     resources::{Catalog, Resource},
     status::{Outcome, Status},
@@ -80,6 +83,10 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         // Late, so that nothing is allocated for what another plugin still changes.
         Arc::new(services::ServiceAllocation::new(config)),
         Arc::new(policies::TypeChecking),
+        // Before anyone outside is asked: they see what the user may have.
+        Arc::new(escalation::NoEscalation),
+        Arc::new(owners::OwnerReferencesPermissionEnforcement),
+        Arc::new(certificates::SignerRights),
         Arc::new(policies::ValidatingPolicies::new(webhooks)),
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
         // Last: it counts what is left.
@@ -226,6 +233,8 @@ pub struct Request<'a> {
     pub now: jiff::Timestamp,
     /// Everything else, as it is.
     pub view: &'a View,
+    /// Who has which roles.
+    pub(crate) rights: &'a Arc<Rights>,
     /// What else is to be written.
     pub effects: Effects,
     /// Advice for the client.
