@@ -109,6 +109,7 @@ pub(crate) enum ApiPart {
     Watch,
     Custom,
     Definitions,
+    Fair,
     Start,
 }
 

@@ -23,8 +23,21 @@ impl Server {
     #[must_use]
     #[track_caller]
     pub fn informer(&self, namespace: &str, until: &str, watch_list: bool) -> Running {
+        self.informer_with(&self.kubeconfig(), namespace, until, watch_list)
+    }
+
+    /// The same with another kubeconfig.
+    #[must_use]
+    #[track_caller]
+    pub fn informer_with(
+        &self,
+        kubeconfig: &Path,
+        namespace: &str,
+        until: &str,
+        watch_list: bool,
+    ) -> Running {
         let mut command = Command::new(informer());
-        command.arg("-kubeconfig").arg(self.kubeconfig());
+        command.arg("-kubeconfig").arg(kubeconfig);
         command.args(["-namespace", namespace, "-until", until]);
         command.env("KUBE_FEATURE_WatchListClient", watch_list.to_string());
         Running::spawn(command.current_dir(self.directory()), GO_HINT)

@@ -1,6 +1,6 @@
 //! Requests as they go over the wire, for what no client library would ask.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use futures_util::{AsyncBufReadExt, Stream, TryStreamExt, future};
 use http::{Method, Request, StatusCode, header};
@@ -48,7 +48,15 @@ impl Server {
     /// # Panics
     /// Outside a runtime.
     pub async fn client(&self) -> Client {
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).expect("the server wrote it");
+        self.client_with(&self.kubeconfig()).await
+    }
+
+    /// The same with another kubeconfig.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub async fn client_with(&self, kubeconfig: &Path) -> Client {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         Client::try_from(config.expect("it is complete")).expect("it is valid")
     }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
     thread,
 };
 
@@ -14,6 +14,7 @@ use crate::{
     binary,
     kubectl::{Kubectl, yaml},
     process::Running,
+    words,
 };
 
 /// A running server. When dropped it is told to end, and must do so with exit code 0.
@@ -51,6 +52,24 @@ impl Server {
         self.spawn();
     }
 
+    /// Starts one that was ended, on the same data and the same port.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        self.spawn();
+    }
+
+    /// Takes these flags from the next start on.
+    pub fn set_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    }
+
+    /// Runs the binary with these words, in the server's directory, until it ends.
+    pub fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(binary::windlass());
+        command.args(words).current_dir(self.directory.path());
+        command.output().expect("the binary under test")
+    }
+
     /// Kills it without a warning and starts it again on the same data and the same port.
     #[track_caller]
     pub fn crash(&mut self) {
@@ -77,6 +96,43 @@ impl Server {
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("data/admin.kubeconfig")
+    }
+
+    /// A kubeconfig with nothing to show but a token.
+    #[must_use]
+    pub fn kubeconfig_with_token(&self, token: &str) -> PathBuf {
+        let authority = self.directory.path().join("data/pki/ca.crt");
+        let text = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {
+                "server": format!("https://{}", self.address), "certificate-authority": authority,
+            }}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        });
+        let file = tempfile::Builder::new().suffix(".kubeconfig").tempfile_in(self.directory.path());
+        let (_, path) = file.expect("the directory is ours").keep().expect("a file");
+        fs::write(&path, text.to_string()).expect("the directory is ours");
+        path
+    }
+
+    /// Runs the binary itself on the data of this server, which must succeed, and returns what it printed.
+    #[track_caller]
+    pub fn windlass(&self, line: &str) -> String {
+        let mut command = Command::new(binary::windlass());
+        command.args(words::split(line)).args(["--data-dir", "data"]).current_dir(self.directory.path());
+        let output = command.output().expect("the binary under test starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "windlass {line} ended with {}: {said}", output.status);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn logged(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
     /// The directory that clients run in.

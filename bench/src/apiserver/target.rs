@@ -26,10 +26,19 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `program` over `data`; returns how long it took until it answered that it is ready.
     pub(crate) async fn start(program: &Path, data: &Path) -> anyhow::Result<(Self, Duration)> {
+        // What is measured is how fast it is, not whom it turns away.
+        Self::start_with(program, data, ["0", "0"]).await
+    }
+
+    /// The same with so many seats for requests that read, and that write.
+    pub(crate) async fn start_with(
+        program: &Path,
+        data: &Path,
+        [reads, writes]: [&str; 2],
+    ) -> anyhow::Result<(Self, Duration)> {
         let mut command = Command::new(program);
         command.arg("up").arg("--data-dir").arg(data).args(["--secure-port", "0"]);
-        // What is measured is how fast it is, not whom it turns away.
-        command.args(["--max-requests-inflight", "0", "--max-mutating-requests-inflight", "0"]);
+        command.args(["--max-requests-inflight", reads, "--max-mutating-requests-inflight", writes]);
         let begun = Instant::now();
         let mut process = Process::spawn_to_read(&mut command)
             .with_context(|| format!("starting {}", program.display()))?;
@@ -39,6 +48,10 @@ impl Server {
         endpoint.connect().await?.fetch(endpoint.get("/readyz")).await?;
         let took = begun.elapsed();
         Ok((Server { process, endpoint: Arc::new(endpoint) }, took))
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {

@@ -41,13 +41,14 @@ fn every_part_is_measured_and_reported() {
 }
 
 /// Titles of what is found of the API server.
-const API_PARTS: [&str; 8] = [
+const API_PARTS: [&str; 9] = [
     "## Creating objects\n",
     "## Reading objects\n",
     "## Changing objects\n",
     "## Watching\n",
     "## Creating custom objects\n",
     "## Many definitions\n",
+    "## Fairness\n",
     "## Start and memory of the server\n",
     "## For orientation\n",
 ];

@@ -102,6 +102,11 @@ impl Chain {
         Chain(authenticators)
     }
 
+    /// One more, which is tried last.
+    pub fn push(&mut self, authenticator: Arc<dyn Authenticator>) {
+        self.0.push(authenticator);
+    }
+
     /// Who shows this.
     pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Identity, Refusal> {
         for authenticator in &self.0 {

@@ -4,6 +4,8 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use ipnet::IpNet;
 
+use crate::access::{Authentication, issuers::IssuerConfig};
+
 /// The settings of the API server.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -11,9 +13,9 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Watches whose client sets no limit end after this long, or up to twice as long.
     pub min_request_timeout: Duration,
-    /// Requests that only read, at once.
+    /// Seats for requests that only read. Both kinds share the sum: priority levels say who has how many of it.
     pub max_inflight_reads: usize,
-    /// Requests that write, at once.
+    /// Seats for requests that write.
     pub max_inflight_writes: usize,
     /// Connections at once. Below a few thousand, large fleets of watchers would not fit; each costs some 20 KiB
     /// and a file descriptor, of which the store must be left some.
@@ -24,8 +26,15 @@ pub struct Config {
     pub service_cidrs: Vec<IpNet>,
     /// Where node ports of services come from.
     pub node_ports: RangeInclusive<u16>,
+    /// Whether writes to an object itself may change its status and whatever else has a path of its own. For
+    /// debugging.
+    pub unrestricted_update: bool,
     /// Where clients reach the server.
     pub advertise: SocketAddr,
+    /// How clients are known, besides by their certificates.
+    pub authentication: Authentication,
+    /// Whose tokens are trusted, besides our own.
+    pub issuers: Option<IssuerConfig>,
 }
 
 impl Default for Config {
@@ -39,7 +48,10 @@ impl Default for Config {
             event_ttl: Duration::from_secs(3600),
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,
+            unrestricted_update: false,
             advertise: SocketAddr::from(([127, 0, 0, 1], 6443)),
+            authentication: Authentication::default(),
+            issuers: None,
         }
     }
 }

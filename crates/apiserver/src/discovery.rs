@@ -147,8 +147,19 @@ const FIRST: &[&str] = &[
 ];
 
 /// Paths that are there whatever is served.
-const PATHS: &[&str] =
-    &["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"];
+const PATHS: &[&str] = &[
+    "/.well-known/openid-configuration",
+    "/api",
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openid/v1/jwks",
+    "/readyz",
+    "/version",
+];
 
 impl Kept {
     fn group(&mut self, name: &str, group: &Arc<Group>) -> Arc<Described> {

@@ -24,10 +24,16 @@ mod verbs;
 mod webhook;
 
 pub use self::{
+    access::{
+        AccountIssuer, Authentication,
+        issuers::{IssuerConfig, Pace},
+    },
     config::Config,
     http::{Body, serve},
     server::{ApiServer, StartError},
 };
+
+pub use windlass_access::issuers::Classic;
 
 /// An error and its causes on one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {

@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{resources::Resource, server::ApiServer};
+use crate::{access::fairness::FlowMetrics, resources::Resource, server::ApiServer};
 
 /// Upper bounds of the histogram of request durations, in seconds.
 const DURATIONS: [f64; 15] =
@@ -44,14 +44,35 @@ struct WatchLabels {
     resource: String,
 }
 
+impl WatchLabels {
+    fn of(resource: &Resource) -> Self {
+        WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() }
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AttemptLabels {
+    result: &'static str,
+    by: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct UserLabels {
+    username: &'static str,
+}
+
 /// What is counted.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<EndedLabels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     watchers: Family<WatchLabels, Gauge>,
+    attempts: Family<AttemptLabels, Counter>,
+    users: Family<UserLabels, Counter>,
     /// Handlers that panicked.
     pub(crate) panics: Counter,
+    /// Who is served and who waits.
+    pub(crate) flows: FlowMetrics,
 }
 
 impl Metrics {
@@ -60,6 +81,7 @@ impl Metrics {
         let requests = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(DURATIONS)) as fn() -> Histogram);
         let watchers = Family::default();
+        let (attempts, users) = (Family::default(), Family::default());
         let panics = Counter::default();
         registry.register(
             "apiserver_request",
@@ -73,7 +95,32 @@ impl Metrics {
         );
         registry.register("apiserver_longrunning_requests", "Watches being served", watchers.clone());
         registry.register("apiserver_request_panics", "Requests whose handler panicked", panics.clone());
-        Metrics { registry, requests, durations, watchers, panics }
+        registry.register(
+            "authentication_attempts",
+            "Requests, by whether it is known who asks, and by what",
+            attempts.clone(),
+        );
+        registry.register("authenticated_user_requests", "Requests of known users, by kind", users.clone());
+        let flows = FlowMetrics::register(&mut registry);
+        Metrics { registry, requests, durations, watchers, attempts, users, panics, flows }
+    }
+
+    /// Counts a client that is known.
+    pub(crate) fn known(&self, by: &'static str, user: &str) {
+        self.attempts.get_or_create(&AttemptLabels { result: "success", by }).inc();
+        // Names are the clients' to choose, so they are not told apart.
+        let username = match user {
+            "admin" => "admin",
+            _ if user.starts_with("system:serviceaccount:") => "system:serviceaccount",
+            _ if user.starts_with("system:") => "system",
+            _ => "other",
+        };
+        self.users.get_or_create(&UserLabels { username }).inc();
+    }
+
+    /// Counts a client that is refused because of what it shows.
+    pub(crate) fn unknown(&self, by: &'static str) {
+        self.attempts.get_or_create(&AttemptLabels { result: "failure", by }).inc();
     }
 
     /// Counts a request.
@@ -82,10 +129,15 @@ impl Metrics {
         self.requests.get_or_create(&EndedLabels { labels, code: u32::from(code) }).inc();
     }
 
+    /// How many watches there are of a resource.
+    pub(crate) fn watched(&self, resource: &Resource) -> usize {
+        let gauge = self.watchers.get(&WatchLabels::of(resource));
+        gauge.map_or(0, |gauge| usize::try_from(gauge.get()).unwrap_or(0))
+    }
+
     /// Counts a watch for as long as it lives.
     pub(crate) fn watching(&self, resource: &Resource) -> Counted {
-        let labels = WatchLabels { group: resource.group.clone(), resource: resource.plural.clone() };
-        let gauge = self.watchers.get_or_create(&labels).clone();
+        let gauge = self.watchers.get_or_create(&WatchLabels::of(resource)).clone();
         gauge.inc();
         Counted(gauge)
     }
@@ -96,6 +148,7 @@ impl Metrics {
         let _ = encode(&mut out, &self.registry);
         let mut now = Registry::default();
         now.register_collector(Box::new(Now::of(server)));
+        server.issuers.register(&mut now);
         let _ = encode(&mut out, &now);
         // Two registries are one page: only the last end counts.
         out.replacen("# EOF\n", "", 1)
@@ -118,6 +171,7 @@ struct Now {
     revision: u64,
     oldest: u64,
     live_bytes: u64,
+    to_reseal: u64,
 }
 
 impl Now {
@@ -128,6 +182,7 @@ impl Now {
             revision: window.head.get(),
             oldest: window.floor.get(),
             live_bytes: server.live_bytes(),
+            to_reseal: server.registry.store.to_reseal(),
         }
     }
 }
@@ -151,6 +206,11 @@ impl Collector for Now {
                 self.oldest,
             ),
             ("apiserver_storage_size_bytes", "Bytes of live keys and values", self.live_bytes),
+            (
+                "windlass_store_to_reseal",
+                "Parts of the store, or keys in etcd, that are not encrypted with the current key yet",
+                self.to_reseal,
+            ),
         ] {
             let gauge =
                 encoder.encode_descriptor(name, help, None, prometheus_client::metrics::MetricType::Gauge)?;

@@ -4,7 +4,7 @@ use std::{
     panic::AssertUnwindSafe,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -19,7 +19,11 @@ use windlass_store::{ReadError, Store};
 
 use crate::{
     Config,
-    access::{self, Access, Allowed, Rights},
+    access::{
+        self, Access, Allowed, Rights,
+        fairness::{self, Fairness, Flow, Seat},
+        issuers::Trust,
+    },
     admission,
     crd::{self, Definitions},
     discovery::Discovery,
@@ -62,8 +66,9 @@ pub struct ApiServer {
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
     pub(crate) access: Arc<Access>,
-    reads: AtomicUsize,
-    writes: AtomicUsize,
+    pub(crate) issuers: Trust,
+    /// Who is served now and who waits.
+    pub(crate) fairness: Arc<Fairness>,
     draining_tx: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -86,6 +91,10 @@ impl ApiServer {
             node_ports: config.node_ports.clone(),
         };
         let plugins = admission::chain(&admission, &webhooks);
+        let issuers = Trust::new(config.issuers.clone(), &webhooks);
+        let access = Access::new(&config.authentication, &store, &catalog, &rights)?;
+        let access = access.knowing(issuers.authenticator());
+        let metrics = Metrics::new();
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
             discovery: Discovery::default(),
@@ -96,12 +105,13 @@ impl ApiServer {
                 plugins,
                 lines: Arc::default(),
                 versions: Arc::new(Versions::new(webhooks)),
-                rights: Arc::clone(&rights),
+                rights,
+                unrestricted: config.unrestricted_update,
             },
-            metrics: Metrics::new(),
-            access: Arc::new(Access::new(rights)),
-            reads: AtomicUsize::new(0),
-            writes: AtomicUsize::new(0),
+            fairness: Fairness::new(&config, metrics.flows.clone()),
+            metrics,
+            access: Arc::new(access),
+            issuers,
             draining_tx: watch::channel(false).0,
             requests: AtomicU64::new(fastrand::u64(..)),
             config,
@@ -109,7 +119,9 @@ impl ApiServer {
         crd::start(&server).await?;
         startup::bootstrap(&server).await?;
         access::bootstrap::start(&server).await?;
+        fairness::start(&server).await?;
         startup::expire_events(&server);
+        Trust::start(&server);
         Ok(server)
     }
 
@@ -161,12 +173,16 @@ impl ApiServer {
         let is_watch = labels.verb == "WATCH";
         let outcome = match self.admit(call, peer, route).await {
             Err(status) => Err(status),
-            Ok(Admitted { allowed, slot, timeout }) => {
+            Ok(Admitted { allowed, seat, timeout }) => {
                 let work = AssertUnwindSafe(verbs::answer(self, call, allowed, body)).catch_unwind();
-                match tokio::time::timeout(timeout, work).await {
+                let done = tokio::time::timeout(timeout, work).await;
+                if labels.group == fairness::GROUP && call.is_write() {
+                    self.fairness.refresh(&self.registry).await;
+                }
+                match done {
                     // What is still being sent is in flight, watches aside.
-                    Ok(Ok(outcome)) => match slot.filter(|_| !is_watch) {
-                        Some(slot) => outcome.map(|response| response.map(|body| body.holding(slot))),
+                    Ok(Ok(outcome)) => match seat.filter(|_| !is_watch) {
+                        Some(seat) => outcome.map(|response| response.map(|body| body.holding(seat))),
                         None => outcome,
                     },
                     Ok(Err(_panic)) => {
@@ -181,6 +197,9 @@ impl ApiServer {
             call.warnings.append(&mut status.warnings);
             failure(&status)
         });
+        if let Some(flow) = &call.flow {
+            flow.stamp(response.headers_mut());
+        }
         for warning in call.warnings.iter().take(MOST_WARNINGS) {
             let text = format!("299 - \"{}\"", escape(warning));
             if let Ok(value) = HeaderValue::from_str(&text) {
@@ -197,7 +216,10 @@ impl ApiServer {
         peer: &Peer,
         route: Option<Route>,
     ) -> Outcome<Admitted> {
-        call.user = self.access.authenticate(peer, &call.headers).await?.user;
+        call.user = self.access.authenticate(peer, &call.headers, &self.metrics).await?.user;
+        if call.user.is_anonymous() && !self.issuers.admits_anonymous(&call.path) {
+            return Err(Status::unauthorized());
+        }
         call.peer = peer.clone();
         self.access.impersonate(call)?;
         let Some(route) = route else {
@@ -206,8 +228,9 @@ impl ApiServer {
         };
         let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
         let allowed = self.access.authorize(call, route)?;
-        let slot = if is_health { None } else { Some(self.take_slot(call)?) };
-        Ok(Admitted { allowed, slot, timeout: self.timeout_of(call)? })
+        let timeout = self.timeout_of(call)?;
+        let seat = if is_health { None } else { Some(self.seat(call, &allowed, timeout).await?) };
+        Ok(Admitted { allowed, seat, timeout })
     }
 
     /// How long the request may take. A watch that has begun is a stream and not waited for; what is waited for
@@ -222,18 +245,6 @@ impl ApiServer {
                 "invalid timeout specified in the request URL - timeout: invalid duration {text:?}"
             ))),
         }
-    }
-
-    fn take_slot(self: &Arc<Self>, call: &Call) -> Outcome<Slot> {
-        let (counter, most) = match call.is_write() {
-            true => (&self.writes, self.config.max_inflight_writes),
-            false => (&self.reads, self.config.max_inflight_reads),
-        };
-        if counter.fetch_add(1, Ordering::Relaxed) >= most {
-            counter.fetch_sub(1, Ordering::Relaxed);
-            return Err(Status::too_many_requests("too many requests, please try again later", 1));
-        }
-        Ok(Slot { server: Arc::clone(self), write: call.is_write() })
     }
 
     /// Whether requests are taken.
@@ -256,7 +267,7 @@ impl ApiServer {
     }
 
     pub(crate) fn inflight(&self) -> (usize, usize) {
-        (self.reads.load(Ordering::Relaxed), self.writes.load(Ordering::Relaxed))
+        self.fairness.inflight()
     }
 
     pub(crate) fn health(&self, endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
@@ -276,21 +287,8 @@ fn escape(text: &str) -> String {
 /// A request that may go on.
 struct Admitted {
     allowed: Allowed,
-    slot: Option<Slot>,
+    seat: Option<Seat>,
     timeout: std::time::Duration,
-}
-
-/// A place among the requests in flight.
-struct Slot {
-    server: Arc<ApiServer>,
-    write: bool,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let counter = if self.write { &self.server.writes } else { &self.server.reads };
-        counter.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// One request, apart from its body.
@@ -306,6 +304,8 @@ pub(crate) struct Call {
     pub(crate) peer: Peer,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
+    /// How fairness has classified it.
+    pub(crate) flow: Option<Arc<Flow>>,
 }
 
 impl Call {
@@ -321,6 +321,7 @@ impl Call {
             impersonator: None,
             peer: Peer::default(),
             warnings: vec![],
+            flow: None,
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }
@@ -341,7 +342,7 @@ impl Call {
         }
     }
 
-    fn is_write(&self) -> bool {
+    pub(crate) fn is_write(&self) -> bool {
         !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 

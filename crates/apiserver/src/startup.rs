@@ -13,7 +13,7 @@ use windlass_machinery::{
 };
 use windlass_store::{Delivery, Entry, Expect, Read, ReadError, Revision, Snapshot, Txn};
 
-use crate::{ApiServer, StartError, registry::Author};
+use crate::{ApiServer, StartError, registry::Author, resources::Resource};
 
 /// The name of the server itself as a user.
 pub(crate) const ITSELF: &str = "system:apiserver";
@@ -86,7 +86,21 @@ async fn service(server: &Arc<ApiServer>) -> Result<(), StartError> {
     ensure(server, "", "endpoints", "default", endpoints).await
 }
 
-async fn ensure(
+/// The server itself as the author of an object.
+pub(crate) fn author<'a>(user: &'a User, resource: &'a Resource) -> Author<'a> {
+    Author {
+        user,
+        manager: "windlass",
+        api_version: &resource.stored_as,
+        applies: false,
+        dry_run: false,
+        through: "",
+        warnings: vec![],
+    }
+}
+
+/// Creates an object unless it is there.
+pub(crate) async fn ensure(
     server: &Arc<ApiServer>,
     group: &str,
     plural: &str,
@@ -108,15 +122,7 @@ async fn ensure(
     object.insert("apiVersion".to_owned(), resource.stored_as.as_str().into());
     object.insert("kind".to_owned(), resource.kind.as_str().into());
     let user = itself();
-    let mut author = Author {
-        user: &user,
-        manager: "windlass",
-        api_version: &resource.stored_as,
-        applies: false,
-        dry_run: false,
-        through: "",
-        warnings: vec![],
-    };
+    let mut author = author(&user, resource);
     match server.registry.create(resource, namespace, object, &mut author).await {
         Ok(_) => Ok(()),
         // Another server on the same store was faster.

@@ -126,7 +126,12 @@ impl Status {
 
     /// 401: the credentials are missing or wrong.
     pub fn unauthorized() -> Box<Self> {
-        Self::new(401, "Unauthorized", "Unauthorized")
+        Self::unauthorized_because("Unauthorized")
+    }
+
+    /// 401: this client may not come in, and may know why.
+    pub fn unauthorized_because(why: &str) -> Box<Self> {
+        Self::new(401, "Unauthorized", why)
     }
 
     /// 422: the object does not pass validation.

@@ -12,6 +12,23 @@ pub(crate) struct Expr {
     pub(crate) kind: Kind,
 }
 
+impl Expr {
+    /// Whether a field of a variable is named, in whatever way, here or below.
+    pub(crate) fn selects(&self, variable: &str, field: &str) -> bool {
+        let is_variable = |operand: &Expr| matches!(&operand.kind, Kind::Ident(name) if **name == *variable);
+        let is_field =
+            |index: &Expr| matches!(&index.kind, Kind::Literal(Literal::String(text)) if **text == *field);
+        let here = match &self.kind {
+            Kind::Select { operand, field: own, .. } | Kind::Has { operand, field: own } => {
+                **own == *field && is_variable(operand)
+            }
+            Kind::Index { operand, index, .. } => is_variable(operand) && is_field(index),
+            _ => false,
+        };
+        here || self.kind.children().any(|child| child.selects(variable, field))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Kind {
     Literal(Literal),

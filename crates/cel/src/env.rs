@@ -10,6 +10,18 @@ use crate::{
     types::{Declared, Type},
 };
 
+/// Whether an expression names a field of a variable: `a.b`, `a.?b`, `a['b']`, `has(a.b)`. One that does not parse
+/// names nothing.
+///
+/// ```
+/// use windlass_cel::selects;
+/// assert!(selects("has(claims.email) ? claims['email'] : ''", "claims", "email"));
+/// assert!(!selects("claims.sub + '@email'", "claims", "email"));
+/// ```
+pub fn selects(source: &str, variable: &str, field: &str) -> bool {
+    parser::parse(source).is_ok_and(|expr| expr.selects(variable, field))
+}
+
 /// What expressions are compiled against.
 ///
 /// ```

@@ -100,7 +100,7 @@ mod value;
 pub use self::{
     authorizer::{Authorizer, Check, Decision, PathCheck, ResourceCheck},
     budget::{Budget, EXPRESSION_LIMIT, OBJECT_LIMIT},
-    env::Env,
+    env::{Env, selects},
     error::{CompileError, EvalError, Limit},
     escape::{escape, unescape},
     library::{formats::Format, urls::Url},

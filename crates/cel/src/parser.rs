@@ -419,7 +419,7 @@ pub(crate) fn qualified_name(expr: &Expr) -> Option<String> {
 
 impl Kind {
     /// The parts directly below.
-    fn children(&self) -> impl Iterator<Item = &Expr> {
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Expr> {
         let mut few: [Option<&Expr>; 3] = [None; 3];
         let mut many: Vec<&Expr> = vec![];
         match self {

@@ -57,6 +57,12 @@ pub trait Store: Send + Sync + 'static {
     /// store acknowledges nothing more.
     async fn stopped(&self) -> std::sync::Arc<str>;
 
+    /// How much is still to be written anew because it is not sealed with the current key: parts of an embedded
+    /// store, keys in etcd. Zero when old keys can be taken away.
+    fn to_reseal(&self) -> u64 {
+        0
+    }
+
     /// Finishes what has been accepted, then stops. Watches end with [`ReadError::Stopped`]; what is in memory
     /// can still be read.
     async fn close(&self);

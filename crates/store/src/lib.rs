@@ -17,6 +17,7 @@ mod engine;
 mod history;
 mod key;
 mod revision;
+mod seal;
 mod snapshot;
 mod tables;
 mod txn;
@@ -37,6 +38,7 @@ pub use engine::{
 pub use history::Retention;
 pub use key::Key;
 pub use revision::Revision;
+pub use seal::{Opened, Seal, SealError, UnsealError};
 pub use snapshot::{Page, Snapshot, Window};
 pub use txn::{CommitError, Expect, MAX_KEY_BYTES, MAX_TXN_BYTES, MAX_TXN_OPS, Mismatch, Txn};
 pub use watch::{Delivery, Watch};

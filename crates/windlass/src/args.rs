@@ -7,7 +7,7 @@ use std::{
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
-use crate::flags::ServerArgs;
+use crate::{flags::ServerArgs, token::TokenCommand};
 
 /// A Kubernetes-style control plane in one binary.
 #[derive(Debug, Parser)]
@@ -112,6 +112,9 @@ Exits with 1 when it is not ready or not there.")]
     /// Look at, verify, copy out and put back the embedded store
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Make and revoke tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
 }
 
 /// What `up` takes: the flags of every service it starts.

@@ -3,10 +3,13 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use windlass_store::{ConnectError, Embedded, Etcd, EtcdConfig, EtcdIdentity, EtcdTls, Retention, Store};
+use windlass_store::{
+    ConnectError, Embedded, Etcd, EtcdConfig, EtcdIdentity, EtcdTls, OpenError, Retention, Store,
+};
 
 use crate::{
     args::{DataDir, Usage},
+    encryption::AtRest,
     exit::chain,
     flags::{Backend, EtcdArgs},
     store::with_hint,
@@ -24,16 +27,21 @@ impl Backend {
         }
     }
 
-    /// Opens it, to keep as much of the past as `keep` says.
-    pub(crate) async fn open(&self, data_dir: &DataDir, keep: Retention) -> anyhow::Result<Arc<dyn Store>> {
+    /// Opens it, to keep as much of the past as `keep` says, with its values sealed.
+    pub(crate) async fn open(
+        &self,
+        data_dir: &DataDir,
+        keep: Retention,
+        at_rest: &AtRest,
+    ) -> anyhow::Result<Arc<dyn Store>> {
         let doing = match self {
             Backend::Embedded => format!("opening the store in {}", data_dir.store().display()),
             Backend::Etcd(_) => format!("loading from {}", self.describe()),
         };
         let opening = async {
             match self {
-                Backend::Embedded => embedded(data_dir, keep).await,
-                Backend::Etcd(args) => etcd(args, keep).await,
+                Backend::Embedded => embedded(data_dir, keep, at_rest).await,
+                Backend::Etcd(args) => etcd(args, keep, at_rest).await,
             }
         };
         tokio::pin!(opening);
@@ -45,18 +53,24 @@ impl Backend {
     }
 }
 
-async fn embedded(data_dir: &DataDir, keep: Retention) -> anyhow::Result<Arc<dyn Store>> {
-    let directory = data_dir.store();
-    let opened = tokio::task::spawn_blocking(move || Embedded::open(&directory, keep));
-    let store = opened.await.context("opening the store")?.map_err(|error| with_hint(error, data_dir))?;
+async fn embedded(data_dir: &DataDir, keep: Retention, at_rest: &AtRest) -> anyhow::Result<Arc<dyn Store>> {
+    let (directory, seal) = (data_dir.store(), Some(at_rest.seal.clone()));
+    let opened = tokio::task::spawn_blocking(move || Embedded::open_sealed(&directory, keep, seal));
+    let store = opened.await.context("opening the store")?.map_err(|error| {
+        if matches!(error, OpenError::Sealed(_)) {
+            at_rest.forget();
+        }
+        with_hint(error, data_dir)
+    })?;
     Ok(Arc::new(store))
 }
 
-async fn etcd(args: &EtcdArgs, keep: Retention) -> anyhow::Result<Arc<dyn Store>> {
+async fn etcd(args: &EtcdArgs, keep: Retention, at_rest: &AtRest) -> anyhow::Result<Arc<dyn Store>> {
     let mut config = EtcdConfig::new(&args.servers);
     config.prefix.clone_from(&args.prefix);
     config.tls = tls(args)?;
     config.retention = keep;
+    config.seal = Some(at_rest.seal.clone());
     match Etcd::connect(config).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(error @ (ConnectError::BadEndpoint { .. } | ConnectError::TlsMismatch { .. })) => {

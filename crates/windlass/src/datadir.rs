@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/admin.kubeconfig   for kubectl; written when ready
 //! DIR/endpoints.json     what is where; there while it is ready, and after a crash until the next start
-//! DIR/pki/               the authority, and the certificates it has signed
+//! DIR/pki/               the authority, the certificates it has signed, the keys that sign tokens and encrypt Secrets
 //! DIR/store/             the embedded store
 //! DIR/LOCK               the process that has the directory, for people
 //! ```
@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -65,6 +65,7 @@ impl DataDirectory {
             return Err(Usage(format!("--data-dir {}: expected a directory", path.display())).into());
         }
         create_folder(path)?;
+        expect_private(path)?;
         let handle = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         match handle.try_lock() {
             Ok(()) => {}
@@ -116,6 +117,21 @@ impl Drop for DataDirectory {
 fn holder(path: &Path) -> String {
     let pid = fs::read_to_string(path.join(HOLDER)).unwrap_or_default();
     pid.trim().parse::<u32>().map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// Refuses a folder or a file with a key in it that others could read. Someone has to look who has done so already.
+pub(crate) fn expect_private(path: &Path) -> anyhow::Result<()> {
+    let metadata = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let wanted = if metadata.is_dir() { "700" } else { "600" };
+        bail!(
+            "others on this machine may open {} (mode {mode:03o}), where keys are kept\nhint: chmod {wanted} {}",
+            path.display(),
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Creates a folder for the owner alone, unless it is there.

@@ -15,6 +15,8 @@ use windlass_store::Retention;
 
 use crate::{
     args::{DataDir, Usage},
+    authn::{AuthnArgs, AuthnConfig},
+    issuers::IssuerArgs,
     values::{GoDuration, PortRange, San, address, network},
 };
 
@@ -49,6 +51,10 @@ pub(crate) struct ServerArgs {
     /// What stands before every key in etcd
     #[arg(long, value_name = "PREFIX", default_value = "/registry", help_heading = "Storage")]
     etcd_prefix: String,
+    /// Which resources are encrypted where they are stored, and the keys: an EncryptionConfiguration [default: Secrets,
+    /// with a key in DIR/pki/encryption.yaml; in etcd nothing]
+    #[arg(long, value_name = "FILE", help_heading = "Storage")]
+    encryption_provider_config: Option<PathBuf>,
     /// The authority that signed etcd's certificates
     #[arg(long, value_name = "FILE", requires = "etcd_servers", help_heading = "Storage")]
     etcd_cafile: Option<PathBuf>,
@@ -77,22 +83,30 @@ pub(crate) struct ServerArgs {
     /// How long a watch without a limit of its own lasts at least, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = Config::default().min_request_timeout.as_secs(), help_heading = "Requests")]
     min_request_timeout: u64,
-    /// How many requests that read are served at a time; 0 is no limit
+    /// How many requests are served at a time, with --max-mutating-requests-inflight added; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = Config::default().max_inflight_reads, help_heading = "Requests")]
     max_requests_inflight: usize,
-    /// How many requests that write are served at a time; 0 is no limit
+    /// How many more requests are served at a time; priority levels share the sum; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = Config::default().max_inflight_writes, help_heading = "Requests")]
     max_mutating_requests_inflight: usize,
 
     /// How long events are kept
     #[arg(long, value_name = "DURATION", default_value_t = GoDuration(Config::default().event_ttl), help_heading = "Objects")]
     event_ttl: GoDuration,
+    /// Let writes to an object change its status and other parts that have a path of their own; for debugging
+    #[arg(long, help_heading = "Objects")]
+    unrestricted_update: bool,
     /// The networks that service addresses come from: one, or one of each family
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = network, default_values_t = Config::default().service_cidrs, help_heading = "Objects")]
     service_cluster_ip_range: Vec<IpNet>,
     /// The ports that node ports come from
     #[arg(long, value_name = "FROM-TO", default_value_t = PortRange(Config::default().node_ports), help_heading = "Objects")]
     service_node_port_range: PortRange,
+
+    #[command(flatten)]
+    authn: AuthnArgs,
+    #[command(flatten)]
+    issuers: IssuerArgs,
 }
 
 /// The engines a store can have.
@@ -118,10 +132,16 @@ pub(crate) struct ServeConfig {
     pub(crate) tls_san: Vec<San>,
     /// Where objects are kept.
     pub(crate) backend: Backend,
+    /// Which resources are encrypted, and with what, if that was given.
+    pub(crate) encryption: Option<PathBuf>,
     /// How much of the past is kept.
     pub(crate) retention: Retention,
+    /// Whose tokens are trusted.
+    pub(crate) issuers: IssuerArgs,
     /// How the API server behaves. Its own address is not known yet.
     pub(crate) api: Config,
+    /// How clients are known. The files have not been read.
+    pub(crate) authn: AuthnConfig,
 }
 
 /// Where objects are kept.
@@ -158,6 +178,7 @@ impl ServerArgs {
             backend,
             etcd_servers,
             etcd_prefix,
+            encryption_provider_config,
             etcd_cafile,
             etcd_certfile,
             etcd_keyfile,
@@ -168,8 +189,11 @@ impl ServerArgs {
             max_requests_inflight,
             max_mutating_requests_inflight,
             event_ttl,
+            unrestricted_update,
             service_cluster_ip_range,
             service_node_port_range,
+            authn,
+            issuers,
         } = self;
         if let Some(address) = advertise_address.filter(IpAddr::is_unspecified) {
             return usage(format!(
@@ -191,12 +215,15 @@ impl ServerArgs {
             bind: SocketAddr::new(bind_address, secure_port),
             advertise: advertise_address,
             tls_san,
+            authn: authn.config()?,
             backend: choose_backend(backend, etcd)?,
+            encryption: encryption_provider_config,
             retention: Retention {
                 min_age: history_window.0,
                 min_changes: history_changes,
                 ..Retention::default()
             },
+            issuers,
             api: Config {
                 request_timeout: if request_timeout.0.is_zero() {
                     defaults.request_timeout
@@ -207,6 +234,7 @@ impl ServerArgs {
                 max_inflight_reads: limit(max_requests_inflight),
                 max_inflight_writes: limit(max_mutating_requests_inflight),
                 event_ttl: event_ttl.0,
+                unrestricted_update,
                 service_cidrs: service_networks(service_cluster_ip_range)?,
                 node_ports: service_node_port_range.0,
                 ..defaults

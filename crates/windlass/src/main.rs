@@ -3,19 +3,24 @@
 //! `up.rs` joins the services, `serve.rs` starts the API server; start there.
 
 mod args;
+mod authn;
 mod backend;
 mod datadir;
+mod encryption;
 mod exit;
 mod flags;
+mod issuers;
 mod kubeconfig;
 mod logs;
 mod pki;
+mod reload;
 mod serve;
 mod signals;
 mod status;
 mod store;
 mod table;
 mod tls;
+mod token;
 mod up;
 mod values;
 
@@ -48,5 +53,6 @@ fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Kubeconfig { data_dir, path } => kubeconfig::run(&data_dir, path, out),
         Command::Status(data_dir) => status::run(&data_dir, out),
         Command::Store(command) => store::run(command, out),
+        Command::Token(command) => token::run(command, out),
     }
 }

@@ -8,7 +8,6 @@ use std::{
     collections::BTreeSet,
     fmt, fs, io,
     net::IpAddr,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -21,7 +20,7 @@ use rcgen::{
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::{
-    datadir::{create_folder, write_file},
+    datadir::{create_folder, expect_private, write_file},
     tls::certificates,
     values::San,
 };
@@ -286,9 +285,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 fn read_key(path: &PathBuf) -> anyhow::Result<Option<(String, KeyPair)>> {
     let Some(pem) = read(path)? else { return Ok(None) };
     let key = KeyPair::from_pem(&pem).map_err(|error| damaged(path, error))?;
-    if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
-        tracing::warn!(file = %path.display(), "others can read this key; chmod 600 would stop them");
-    }
+    expect_private(path)?;
     Ok(Some((pem, key)))
 }
 

@@ -19,6 +19,7 @@ use windlass_store::Store;
 use crate::{
     args::Usage,
     datadir::{self, DataDirectory},
+    encryption,
     flags::ServeConfig,
     kubeconfig, pki,
     pki::Pki,
@@ -68,7 +69,18 @@ pub(crate) struct ApiService {
 impl ApiService {
     /// Starts it; when this returns, requests are answered and the kubeconfig works.
     pub(crate) async fn start(config: ServeConfig, directory: &Arc<DataDirectory>) -> anyhow::Result<Self> {
-        let ServeConfig { data_dir, bind, advertise, tls_san, backend, retention, api } = config;
+        let ServeConfig {
+            data_dir,
+            bind,
+            advertise,
+            tls_san,
+            backend,
+            encryption,
+            retention,
+            issuers,
+            api,
+            authn,
+        } = config;
         let listener = listen(bind).await?;
         let bound = listener.local_addr().context("a bound socket has an address")?;
         let url = format!("https://{}", reachable(bound));
@@ -77,10 +89,22 @@ impl ApiService {
         let credentials = Credentials { directory: directory.clone(), url: url.clone(), names };
         let pki = credentials.prepare()?;
         let tls = ServerTls::new(&pki)?;
-        let store = backend.open(&data_dir, retention).await?;
+        let at_rest = encryption::prepare(encryption.as_deref(), &datadir::pki(directory.path()), &backend)?;
+        let (authentication, files) = authn.prepare(&datadir::pki(directory.path()))?;
+        let issuers = issuers.load(authentication.accounts.as_ref().map_or(&[], |own| &own.issuers))?;
+        let store = backend.open(&data_dir, retention, &at_rest).await?;
+        if api.unrestricted_update {
+            tracing::warn!(
+                "--unrestricted-update: writes to objects may change their status; for debugging only"
+            );
+        }
         let patience = api.request_timeout + LAST_WORDS;
         let max_connections = api.max_connections.min(descriptors().saturating_sub(RESERVED_DESCRIPTORS));
-        let server = ApiServer::start(Config { advertise, max_connections, ..api }, store.clone()).await;
+        let server = ApiServer::start(
+            Config { advertise, max_connections, authentication, issuers, ..api },
+            store.clone(),
+        )
+        .await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, mut stop_rx) = watch::channel(false);
         let stopped = async move {
@@ -88,7 +112,9 @@ impl ApiService {
             let _ = stop_rx.wait_for(|stop| *stop).await;
         };
         let serving = tokio::spawn(windlass_apiserver::serve(server, listener, tls.config.clone(), stopped));
-        let renewing = tokio::spawn(credentials.keep_fresh(pki, tls));
+        let renewing = tokio::spawn(async move {
+            tokio::join!(credentials.keep_fresh(pki, tls), files.follow());
+        });
         tracing::info!(%url, %advertise, "the API server is ready");
         Ok(ApiService { url, store, patience, stop_tx, serving, renewing })
     }

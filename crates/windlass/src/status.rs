@@ -39,7 +39,7 @@ pub(crate) fn run(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()>
     writeln!(out, "{}\n", table(&["SERVICE", "ADDRESS"], &rows))?;
     let url = endpoints.get("apiserver").context("endpoints.json does not name an API server")?;
     let Answer { code, body } =
-        ask(url, "/readyz?verbose", directory).with_context(|| format!("no answer from {url}"))?;
+        ask(url, "/readyz?verbose", None, directory).with_context(|| format!("no answer from {url}"))?;
     let rows = checks(&body);
     if !rows.is_empty() {
         writeln!(out, "{}\n", table(&["CHECK", "STATE"], &rows))?;
@@ -61,14 +61,15 @@ fn checks(body: &str) -> Vec<Vec<String>> {
     rows.collect()
 }
 
+/// What a server said.
 #[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    code: u16,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: String,
 }
 
-/// One request. HTTP/1.0 keeps it simple: the answer ends where the connection does, and is never chunked.
-fn ask(url: &str, path: &str, directory: &Path) -> anyhow::Result<Answer> {
+/// One request as the administrator: it asks, or sends JSON. HTTP/1.0 keeps it simple: the answer ends where the connection does, and is never chunked.
+pub(crate) fn ask(url: &str, path: &str, sent: Option<&str>, directory: &Path) -> anyhow::Result<Answer> {
     let address: SocketAddr =
         url.strip_prefix("https://").unwrap_or(url).parse().context("not an address")?;
     let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -81,7 +82,15 @@ fn ask(url: &str, path: &str, directory: &Path) -> anyhow::Result<Answer> {
         .with_client_auth_cert(certificates(&admin.cert)?, private_key(&admin.key)?)?;
     let name = ServerName::IpAddress(address.ip().into());
     let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name)?, socket);
-    write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\naccept: */*\r\nuser-agent: windlass\r\n\r\n")?;
+    let method = if sent.is_some() { "POST" } else { "GET" };
+    write!(stream, "{method} {path} HTTP/1.0\r\nhost: {address}\r\naccept: */*\r\nuser-agent: windlass\r\n")?;
+    match sent {
+        None => write!(stream, "\r\n")?,
+        Some(body) => {
+            let length = body.len();
+            write!(stream, "content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")?;
+        }
+    }
     let mut bytes = vec![];
     stream.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes)?;
     read_answer(&String::from_utf8_lossy(&bytes)).ok_or_else(|| anyhow!("it does not speak HTTP"))

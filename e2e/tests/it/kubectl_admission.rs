@@ -1,16 +1,14 @@
 //! Policies and webhooks, as `kubectl` meets them.
 
-#[path = "../../../crates/apiserver/tests/it/hooks.rs"]
-#[allow(dead_code)]
-mod hooks;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_e2e::Server;
 
-use self::hooks::{Hooks, Reply};
-use crate::objects::{WEB, config, contains, create, field};
+use crate::{
+    hooks::{Hooks, Reply},
+    objects::{WEB, config, contains, create, field},
+};
 
 const POLICY: &str = "
 apiVersion: admissionregistration.k8s.io/v1

@@ -35,7 +35,9 @@ fn next(route: &Route) -> Option<(Route, &'static str)> {
         Route::OpenApi(_) => (Route::Health("", None), "/livez"),
         Route::Health(..) => (Route::Metrics, "/metrics"),
         Route::Metrics => (Route::ServerVersion, "/version"),
-        Route::ServerVersion => (Route::Paths, "/"),
+        Route::ServerVersion => (Route::Issuer, "/.well-known/openid-configuration"),
+        Route::Issuer => (Route::IssuerKeys, "/openid/v1/jwks"),
+        Route::IssuerKeys => (Route::Paths, "/"),
         Route::Paths => return None,
     })
 }

@@ -1,28 +1,39 @@
 //! Who may come in, and what they may do.
 //!
 //! A request goes through here in this order: [`Access::authenticate`] says who asks, [`Access::authorize`] whether
-//! they may. A verb takes an [`Allowed`], which only the latter gives out, so no route is answered without having been
-//! asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
+//! they may, and [`fairness`] when. A verb takes an [`Allowed`], which only authorisation gives out, so no route is answered
+//! without having been asked about; and [`Route::wanted`] says of every route what a role has to name to allow it.
 
+mod accounts;
+mod authentication;
+mod bearers;
 pub(crate) mod bootstrap;
+pub(crate) mod fairness;
 mod impersonation;
+pub(crate) mod issuers;
 #[cfg(test)]
 mod matrix;
 mod permit;
+mod review;
 mod rights;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use windlass_access::{
-    Attributes, User, Wanted,
-    authn::{Authenticator, Certificates, Chain, Identity, Peer, Shown},
+    Attributes, KubectlRules, User, Wanted,
+    authn::{Authenticator, Certificates, Chain, Identity, Peer, Refusal, Shown},
 };
+use windlass_store::Store;
 
-pub(crate) use self::{permit::Permit, rights::Rights};
+pub use self::authentication::{AccountIssuer, Authentication};
+pub(crate) use self::{accounts::Accounts, permit::Permit, rights::Rights};
 use crate::{
     http::{Route, Target},
-    server::Call,
+    metrics::Metrics,
+    resources::Catalog,
+    server::{Call, StartError},
     status::{Outcome, Status},
 };
 
@@ -31,6 +42,10 @@ use crate::{
 pub(crate) struct Allowed(Route);
 
 impl Allowed {
+    pub(crate) fn route(&self) -> &Route {
+        &self.0
+    }
+
     pub(crate) fn into_route(self) -> Route {
         self.0
     }
@@ -40,12 +55,31 @@ impl Allowed {
 pub(crate) struct Access {
     chain: Chain,
     rights: Arc<Rights>,
+    /// Those who come with tokens that are made here.
+    pub(crate) accounts: Arc<Accounts>,
+    kubectl: KubectlRules,
 }
 
 impl Access {
-    pub(crate) fn new(rights: Arc<Rights>) -> Self {
-        let authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
-        Access { chain: Chain::new(authenticators), rights }
+    pub(crate) fn new(
+        config: &Authentication,
+        store: &Arc<dyn Store>,
+        catalog: &Arc<Catalog>,
+        rights: &Arc<Rights>,
+    ) -> Result<Self, StartError> {
+        let accounts = Arc::new(Accounts::new(config, store, catalog)?);
+        let mut authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
+        authenticators.extend(bearers::of_files(config));
+        authenticators.push(Arc::clone(&accounts) as _);
+        authenticators.extend(bearers::of_secrets(config, store, catalog));
+        let (chain, rights) = (Chain::new(authenticators), Arc::clone(rights));
+        Ok(Access { chain, rights, accounts, kubectl: config.kubectl })
+    }
+
+    /// The same, which also knows clients this way.
+    pub(crate) fn knowing(mut self, authenticator: Arc<dyn Authenticator>) -> Self {
+        self.chain.push(authenticator);
+        self
     }
 
     /// Who has which roles.
@@ -54,12 +88,22 @@ impl Access {
     }
 
     /// Who asks.
-    pub(crate) async fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Outcome<Identity> {
-        let identity = self.chain.authenticate(Shown { peer, headers }).await;
-        identity.map_err(|refusal| {
+    pub(crate) async fn authenticate(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        metrics: &Metrics,
+    ) -> Outcome<Identity> {
+        let shown = Shown { peer, headers };
+        let identity = self.identify(shown).await.inspect_err(|_| metrics.unknown("kubectl"))?;
+        let identity = identity.map_err(|refusal| {
             tracing::debug!(%refusal, "credentials refused");
+            metrics.unknown(refusal.by);
             Status::unauthorized()
-        })
+        })?;
+        tracing::debug!(by = identity.by, user = identity.user.name, "credentials accepted");
+        metrics.known(identity.by, &identity.user.name);
+        Ok(identity)
     }
 
     /// Puts whomever the request is to be made for in the place of whoever asks, if they may do that.
@@ -70,6 +114,17 @@ impl Access {
             call.impersonator = Some(own);
         }
         Ok(())
+    }
+
+    /// Who asks, unless they may not ask this way.
+    async fn identify(&self, shown: Shown<'_>) -> Outcome<Result<Identity, Refusal>> {
+        self.kubectl.check(shown).map_err(Status::unauthorized_because)?;
+        let identity = self.chain.authenticate(shown).await;
+        if let Ok(identity) = &identity {
+            let outcome = self.kubectl.check_identity(shown, identity, Timestamp::now());
+            outcome.map_err(Status::unauthorized_because)?;
+        }
+        Ok(identity)
     }
 
     /// Whether whoever asks may have this route.
@@ -90,7 +145,8 @@ impl Access {
 
     /// Goes the whole way once more for someone who was let in before.
     async fn ask(&self, peer: &Peer, headers: &HeaderMap, attributes: &Attributes<'_>) -> Outcome<()> {
-        let user = self.authenticate(peer, headers).await?.user;
+        let identity = self.identify(Shown { peer, headers }).await?;
+        let user = identity.map_err(|_| Status::unauthorized())?.user;
         let user = impersonation::impersonated(&self.rights, &user, headers)?.unwrap_or(user);
         self.require(&user, attributes)
     }
@@ -116,6 +172,8 @@ impl Route {
             | Route::OpenApiIndex
             | Route::OpenApi(_)
             | Route::Health(..)
+            | Route::Issuer
+            | Route::IssuerKeys
             | Route::Metrics
             | Route::ServerVersion
             | Route::Paths => Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) },

@@ -103,10 +103,10 @@ mod tests {
         MASTERS, User,
         authn::{Authenticator, Chain, Identity, Refusal},
     };
-    use windlass_store::Memory;
+    use windlass_store::{Memory, Store};
 
     use super::*;
-    use crate::access::Rights;
+    use crate::access::{Authentication, Rights};
 
     /// Knows everyone for as long as it is good.
     struct Key(AtomicBool);
@@ -132,8 +132,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_permit_ends_soon_after_what_was_shown_is_no_longer_good() {
         let key = Arc::new(Key(AtomicBool::new(true)));
-        let rights = Rights::new(Arc::new(Memory::new().expect("a store in memory can be made")));
-        let mut access = Access::new(rights);
+        let store: Arc<dyn Store> = Arc::new(Memory::new().expect("a store in memory can be made"));
+        let (rights, catalog) = (Rights::new(Arc::clone(&store)), Arc::default());
+        let access = Access::new(&Authentication::default(), &store, &catalog, &rights);
+        let mut access = access.expect("there is nothing to go wrong");
         access.chain = Chain::new(vec![Arc::clone(&key) as _]);
         let access = Arc::new(access);
         let mut headers = HeaderMap::new();

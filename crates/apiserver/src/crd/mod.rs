@@ -26,7 +26,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use windlass_store::{Change, Delivery, Entry, Read, ReadError, Revision, Snapshot};
 
-pub(crate) use self::{definition::Definition, kind::Kind, settle::note_deletion, wire::FINALIZER};
+pub(crate) use self::{
+    definition::Definition,
+    kind::Kind,
+    names::condition,
+    settle::{note_deletion, set_condition},
+    wire::{Condition, FINALIZER},
+};
 use self::{
     names::Register,
     wire::{Names, Wire},

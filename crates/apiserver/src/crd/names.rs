@@ -131,7 +131,7 @@ fn in_use(name: &str) -> String {
 }
 
 /// A condition.
-pub(super) fn condition(kind: &str, holds: bool, reason: &str, message: &str) -> Condition {
+pub(crate) fn condition(kind: &str, holds: bool, reason: &str, message: &str) -> Condition {
     Condition {
         kind: kind.to_owned(),
         status: if holds { "True" } else { "False" }.to_owned(),

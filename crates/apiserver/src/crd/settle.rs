@@ -138,7 +138,7 @@ pub(crate) fn note_deletion(definition: &mut Object, then: Timestamp) {
 }
 
 /// Puts a condition in place of the one of its type.
-pub(super) fn set_condition(definition: &mut Object, condition: &Condition, now: Timestamp) {
+pub(crate) fn set_condition(definition: &mut Object, condition: &Condition, now: Timestamp) {
     let mut conditions: Vec<Value> = list_at(definition, &["status", "conditions"]).to_vec();
     let place =
         conditions.iter().position(|one| one.get("type").and_then(Value::as_str) == Some(&condition.kind));

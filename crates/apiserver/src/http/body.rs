@@ -31,7 +31,10 @@ impl Body {
 
     /// Keeps something until the body has been sent or given up.
     pub(crate) fn holding(mut self, held: impl Send + 'static) -> Self {
-        self.held = Some(Box::new(held));
+        self.held = Some(match self.held.take() {
+            Some(before) => Box::new((before, held)),
+            None => Box::new(held),
+        });
         self
     }
 

@@ -27,6 +27,10 @@ pub(crate) enum Route {
     OpenApi(String),
     /// `/healthz`, `/livez`, `/readyz`, and one check of them.
     Health(&'static str, Option<String>),
+    /// `/.well-known/openid-configuration`: who issues tokens of service accounts.
+    Issuer,
+    /// `/openid/v1/jwks`: the keys that these tokens are verified with.
+    IssuerKeys,
     /// `/metrics`.
     Metrics,
     /// `/version`.
@@ -80,6 +84,8 @@ pub(crate) fn route(path: &str, catalog: &Catalog) -> Option<Route> {
         ["healthz", rest @ ..] => Some(Route::Health("healthz", check_name(rest)?)),
         ["livez", rest @ ..] => Some(Route::Health("livez", check_name(rest)?)),
         ["readyz", rest @ ..] => Some(Route::Health("readyz", check_name(rest)?)),
+        [".well-known", "openid-configuration"] => Some(Route::Issuer),
+        ["openid", "v1", "jwks"] => Some(Route::IssuerKeys),
         ["metrics"] => Some(Route::Metrics),
         ["version"] => Some(Route::ServerVersion),
         _ => None,

@@ -53,6 +53,8 @@ pub(crate) struct Registry {
     pub(crate) versions: Arc<Versions>,
     /// Who has which roles.
     pub(crate) rights: Arc<Rights>,
+    /// Whether writes to an object itself may change everything, parts with a path of their own included.
+    pub(crate) unrestricted: bool,
 }
 
 impl Registry {

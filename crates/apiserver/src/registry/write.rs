@@ -154,7 +154,7 @@ impl Registry {
         (resource.strategy.warn)(&request.object, &mut request.warnings);
         let Request { mut object, effects, warnings, .. } = request;
         let served = Served { resource, catalog: &view.catalog };
-        track(&served, None, &mut object, None, author, now);
+        track(&served, None, &mut object, None, author, now, false);
         let value = Bytes::from(stored::encode(&self.versions.to_stored(resource, object).await?));
         author.warnings = warnings;
         let key = resource.key(namespace, &name);
@@ -227,7 +227,7 @@ impl Registry {
         check_preconditions(resource, name, &new, &old)?;
         adopt(&mut new, &old);
         let part_name = part.map(|part| part.name);
-        new = restrict(resource, part, new, &old);
+        new = self.restrict(resource, part, new, &old);
         // The schema of a custom kind holds for its status as well.
         let defaults = part.is_none() || resource.custom().is_some();
         if defaults {
@@ -256,7 +256,7 @@ impl Registry {
         };
         self.mutate(&mut request).await?;
         if request.outside.changed {
-            request.object = restrict(resource, part, request.object, &old);
+            request.object = self.restrict(resource, part, request.object, &old);
         }
         if defaults {
             resource.rules.default_again(&mut request.object, request.outside.changed)?;
@@ -270,7 +270,7 @@ impl Registry {
         }
         let Request { object: mut new, effects, warnings, .. } = request;
         let served = Served { resource, catalog: &view.catalog };
-        track(&served, Some(&old), &mut new, part_name, author, now);
+        track(&served, Some(&old), &mut new, part_name, author, now, self.unrestricted);
         author.warnings = warnings;
         let is_over = is_finished(resource, &new);
         if is_over && !author.dry_run {
@@ -288,6 +288,14 @@ impl Registry {
             }
             // A revision that the client named is held against the object anew by the next attempt.
             Err(_) => Ok(Attempt::Again),
+        }
+    }
+
+    /// Leaves of a write only what it may change.
+    fn restrict(&self, resource: &Resource, part: Option<&Part>, new: Object, old: &Object) -> Object {
+        match part.is_none() && self.unrestricted {
+            true => new,
+            false => restrict(resource, part, new, old),
         }
     }
 
@@ -572,10 +580,14 @@ fn track(
     part: Option<&str>,
     author: &Author<'_>,
     now: Timestamp,
+    unrestricted: bool,
 ) {
     let time = time::rfc3339(now);
     let subresource = part.unwrap_or(author.through);
-    let unowned = unowned(served.resource, part, old.is_none());
+    let unowned = match unrestricted {
+        true => None,
+        false => unowned(served.resource, part, old.is_none()),
+    };
     let operation = if author.applies { managed::Operation::Apply } else { managed::Operation::Update };
     let write = managed::Write {
         manager: author.manager,

@@ -173,9 +173,11 @@ pub(crate) async fn apply(
     let api_version = resource.api_version(&target.version);
     let mut creating = Configuration::read(call, target, body, (&api_version, &resource.kind))?;
     creating.check(|object| version.inspect_applied(object))?;
+    let whole = (part.is_none() && server.registry.unrestricted).then(|| creating.clone());
     restrict_applied(resource, part, true, &mut creating.object);
-    let mut changing = Cow::Borrowed(&creating);
-    if part.is_none() && holds_reserved(resource, &creating.object) {
+    let is_whole = whole.is_some();
+    let mut changing = whole.map_or(Cow::Borrowed(&creating), Cow::Owned);
+    if part.is_none() && !is_whole && holds_reserved(resource, &creating.object) {
         restrict_applied(resource, part, false, &mut changing.to_mut().object);
     }
     let has_nulls = has_null(&changing.object);

@@ -135,6 +135,13 @@ pub(crate) static BINDING: Extra = Extra {
     schema: LazyLock::new(compiled::<k8s_openapi::api::core::v1::Binding>),
 };
 
+/// A token for a service account.
+pub(crate) static TOKEN_REQUEST: Extra = Extra {
+    api_versions: &["authentication.k8s.io/v1"],
+    kind: "TokenRequest",
+    schema: LazyLock::new(compiled::<k8s_openapi::api::authentication::v1::TokenRequest>),
+};
+
 /// Which pod shall go.
 pub(crate) static EVICTION: Extra = Extra {
     api_versions: &["policy/v1", "policy/v1beta1"],

@@ -6,8 +6,9 @@ mod decode;
 mod delete;
 mod patch;
 mod read;
-mod reviews;
+pub(crate) mod reviews;
 pub(crate) mod scale;
+mod tokens;
 mod write;
 
 use std::{sync::Arc, time::Duration};
@@ -169,9 +170,7 @@ async fn subresource(
         Some(_) if call.method != Method::POST => Err(Status::method_not_allowed()),
         Some(Action::Bind) => actions::bind(server, call, target, body).await,
         Some(Action::Evict) => actions::evict(server, call, target, body).await,
-        Some(Action::Token) => {
-            Err(Status::not_implemented("this server does not issue service account tokens yet"))
-        }
+        Some(Action::Token) => tokens::create(server, call, target, body).await,
     }
 }
 
@@ -209,6 +208,13 @@ async fn describe(server: &Arc<ApiServer>, call: &Call, route: Route) -> Outcome
             server.metrics.render(server),
         )),
         Route::ServerVersion => Ok(json(StatusCode::OK, crate::discovery::version_info().to_string())),
+        Route::Issuer => Ok(json(StatusCode::OK, server.access.accounts.configuration(&server.config))),
+        Route::IssuerKeys => {
+            let mut response = json(StatusCode::OK, server.access.accounts.key_set());
+            let media = HeaderValue::from_static("application/jwk-set+json");
+            response.headers_mut().insert(header::CONTENT_TYPE, media);
+            Ok(response)
+        }
         Route::Paths => Ok(json(StatusCode::OK, server.discovery.paths(&catalog))),
         Route::Resource(_) => Err(Status::internal("a resource is not a document")),
     }

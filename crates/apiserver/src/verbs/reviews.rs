@@ -34,8 +34,7 @@ pub(crate) async fn create(
         Some(Review::Token) if str_at(&object, &["spec", "token"]).unwrap_or_default().is_empty() => {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
-        // No token is known here yet.
-        Some(Review::Token) => json!({"authenticated": false, "user": {}}),
+        Some(Review::Token) => server.access.review(&object).await,
         Some(Review::SelfSubject) => json!({"userInfo": user_info(&call.user)}),
         Some(Review::SelfRules) => self_rules(server, &call.user, &object)?,
         Some(Review::SelfAccess) => access(server, &call.user, &object)?,
@@ -48,7 +47,7 @@ pub(crate) async fn create(
     Ok(answer_json(StatusCode::CREATED, Value::Object(object).to_string()))
 }
 
-fn user_info(user: &User) -> Value {
+pub(crate) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();

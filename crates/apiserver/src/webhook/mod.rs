@@ -1,8 +1,9 @@
 //! Calling webhooks: one HTTPS request with a JSON body, one answer.
 //!
-//! Conversion and admission ask outsiders this way. A call has a time limit and a size limit, follows no redirect, and
-//! trusts only the authorities it is given, or those of the system. Connections are kept and used again. The words of
-//! [`CallError`] are shown to clients. Start at [`Hook::of`] and [`Webhooks::call`].
+//! Conversion and admission ask outsiders this way, and documents of issuers are got this way. A call has a time limit
+//! and a size limit, follows no redirect, and trusts only the authorities it is given, or those of the system.
+//! Connections are kept and used again. The words of [`CallError`] are shown to clients. Start at [`Hook::of`] and
+//! [`Webhooks::call`].
 
 mod connect;
 mod services;
@@ -13,7 +14,7 @@ mod trust;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Uri, header};
+use http::{HeaderValue, Request, Uri, header};
 use http_body::Body as _;
 use http_body_util::Full;
 use hyper_util::{
@@ -56,34 +57,34 @@ pub(crate) enum CallError {
     #[error("the clientConfig is not usable: {0}")]
     Config(String),
     /// Nothing came back.
-    #[error("Post {url:?}: {why}")]
+    #[error("{call}: {why}")]
     NoAnswer {
-        /// Where it was sent.
-        url: String,
+        /// What was sent where.
+        call: String,
         /// What went wrong.
         why: String,
     },
     /// It took too long.
-    #[error("Post {url:?}: context deadline exceeded")]
+    #[error("{call}: context deadline exceeded")]
     Timeout {
-        /// Where it was sent.
-        url: String,
+        /// What was sent where.
+        call: String,
     },
     /// It answered, but not with success.
-    #[error("Post {url:?}: the webhook answered {code}: {said:?}")]
+    #[error("{call}: the server answered {code}: {said:?}")]
     Refused {
-        /// Where it was sent.
-        url: String,
+        /// What was sent where.
+        call: String,
         /// The HTTP status code.
         code: u16,
         /// The beginning of what it said.
         said: String,
     },
     /// The answer is larger than it may be.
-    #[error("Post {url:?}: the answer has more than {most} bytes")]
+    #[error("{call}: the answer has more than {most} bytes")]
     TooLarge {
-        /// Where it was sent.
-        url: String,
+        /// What was sent where.
+        call: String,
         /// The limit.
         most: usize,
     },
@@ -146,32 +147,54 @@ impl Webhooks {
         most: usize,
     ) -> Result<Bytes, CallError> {
         let url = hook.url(timeout);
-        match tokio::time::timeout(timeout, self.exchange(hook, &url, body, most)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(CallError::Timeout { url }),
-        }
+        let request =
+            Request::post(&url).header(header::CONTENT_TYPE, "application/json").body(Full::new(body));
+        let exchange = self.exchange(format!("Post {url:?}"), request, &hook.authorities, most);
+        within(timeout, format!("Post {url:?}"), exchange).await
     }
 
-    async fn exchange(&self, hook: &Hook, url: &str, body: Bytes, most: usize) -> Result<Bytes, CallError> {
-        let no_answer = |why: String| CallError::NoAnswer { url: url.to_owned(), why };
-        let pool = self.pool(&hook.authorities).map_err(CallError::Config)?;
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(url)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, */*")
-            .header(header::USER_AGENT, concat!("windlass/", env!("CARGO_PKG_VERSION")))
-            .body(Full::new(body))
-            .map_err(|error| no_answer(error.to_string()))?;
+    /// Gets what is at an https address, at most `most` bytes of it.
+    pub(crate) async fn get(
+        &self,
+        url: &str,
+        authorities: &Bytes,
+        timeout: Duration,
+        most: usize,
+    ) -> Result<Bytes, CallError> {
+        let call = format!("Get {url:?}");
+        let is_https = url.parse::<Uri>().is_ok_and(|url| url.scheme_str() == Some("https"));
+        if !is_https {
+            return Err(CallError::NoAnswer { call, why: "it is no https URL".to_owned() });
+        }
+        let exchange =
+            self.exchange(call.clone(), Request::get(url).body(Full::default()), authorities, most);
+        within(timeout, call, exchange).await
+    }
+
+    /// `call` is what is said of it.
+    async fn exchange(
+        &self,
+        call: String,
+        request: http::Result<Request<Full<Bytes>>>,
+        authorities: &Bytes,
+        most: usize,
+    ) -> Result<Bytes, CallError> {
+        let no_answer = |why: String| CallError::NoAnswer { call: call.clone(), why };
+        let pool = self.pool(authorities).map_err(CallError::Config)?;
+        let mut request = request.map_err(|error| no_answer(error.to_string()))?;
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, */*"));
+        let agent = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
         let answer = pool.request(request).await.map_err(|error| no_answer(cause(&error)))?;
         let code = answer.status();
         let limit = if code.is_success() { most } else { SHOWN };
         let (body, is_whole) = collect(answer.into_body(), limit).await.map_err(no_answer)?;
         match (code.is_success(), is_whole) {
             (true, true) => Ok(body),
-            (true, false) => Err(CallError::TooLarge { url: url.to_owned(), most }),
+            (true, false) => Err(CallError::TooLarge { call, most }),
             (false, _) => Err(CallError::Refused {
-                url: url.to_owned(),
+                call,
                 code: code.as_u16(),
                 said: String::from_utf8_lossy(&body).trim().to_owned(),
             }),
@@ -197,6 +220,15 @@ impl Webhooks {
         }
         Ok(pool)
     }
+}
+
+/// Gives up what takes too long.
+async fn within(
+    timeout: Duration,
+    call: String,
+    exchange: impl Future<Output = Result<Bytes, CallError>>,
+) -> Result<Bytes, CallError> {
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(CallError::Timeout { call }))
 }
 
 /// What went wrong, without the layers around it.

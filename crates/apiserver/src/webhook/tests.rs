@@ -141,11 +141,11 @@ async fn redirects_and_errors_are_no_answers() {
     });
     let hooks = Hooks::start(&["127.0.0.1"], away).await;
     let error = said(&nowhere(), &by_url(&hooks)).await;
-    assert!(error.contains("the webhook answered 307: \"over there\""), "{error}");
+    assert!(error.contains("the server answered 307: \"over there\""), "{error}");
     let broken: Work = Arc::new(|_, _| Reply { code: 500, ..Reply::ok(vec![b'x'; 100_000]) });
     let hooks = Hooks::start(&["127.0.0.1"], broken).await;
     let error = said(&nowhere(), &by_url(&hooks)).await;
-    assert!(error.contains("the webhook answered 500") && error.len() < 1000, "{error}");
+    assert!(error.contains("the server answered 500") && error.len() < 1000, "{error}");
 }
 
 #[tokio::test]

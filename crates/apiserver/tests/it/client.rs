@@ -87,9 +87,13 @@ impl Client {
 
     /// Another server on the same store.
     pub(crate) async fn beside(&self) -> Self {
+        self.beside_with(Config::default()).await
+    }
+
+    /// Another server on the same store, with settings of its own.
+    pub(crate) async fn beside_with(&self, config: Config) -> Self {
         let store = Arc::clone(&self.store);
-        let server =
-            ApiServer::start(Config::default(), Arc::clone(&store) as _).await.expect("the server starts");
+        let server = ApiServer::start(config, Arc::clone(&store) as _).await.expect("the server starts");
         Client { server, store, user: self.user.clone() }
     }
 
@@ -193,6 +197,11 @@ impl Client {
         let response = self.server.handle(self.request("GET", path, headers, Bytes::new())).await;
         assert_eq!(response.status().as_u16(), 200, "watch {path}");
         Lines { body: response.into_body(), rest: vec![] }
+    }
+
+    /// Sends a request and leaves the answer unread.
+    pub(crate) async fn open(&self, path: &str) -> http::Response<Body> {
+        self.server.handle(self.request("GET", path, &[], Bytes::new())).await
     }
 
     /// Creates a namespace.

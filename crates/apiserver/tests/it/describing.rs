@@ -1,9 +1,8 @@
 //! What the server says of itself: discovery, OpenAPI, health, and who may see it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use windlass_apiserver::Config;
 
 use super::client::{CONFIG_MAPS, Client};
 
@@ -184,33 +183,6 @@ async fn nobody_in_particular_sees_health_and_version_only() {
         "nodes is forbidden: User \"jane\" cannot list resource \"nodes\" in API group \"\" at the cluster scope"
     );
     client.get(&format!("{CONFIG_MAPS}/a")).await.ok();
-}
-
-#[tokio::test]
-async fn too_many_requests_at_once_are_sent_away() {
-    let config =
-        Config { max_inflight_reads: 1, request_timeout: Duration::from_secs(20), ..Config::default() };
-    let client = Client::with(config).await;
-    // A read of a revision that is yet to come holds its place.
-    let waiting = {
-        let client = client.clone();
-        tokio::spawn(async move { client.get(&format!("{CONFIG_MAPS}?resourceVersion=1000000")).await.code })
-    };
-    let deadline = std::time::Instant::now() + super::client::DEADLINE;
-    let refused = loop {
-        let answer = client.get(CONFIG_MAPS).await;
-        if answer.code == 429 {
-            break answer;
-        }
-        assert!(std::time::Instant::now() < deadline, "never refused");
-        tokio::task::yield_now().await;
-    };
-    refused.refused(429, "TooManyRequests");
-    assert_eq!(refused.header("retry-after"), "1");
-    client.config_map("a", json!({})).await;
-    assert_eq!(client.get("/healthz").await.code, 200, "health needs no place");
-    assert_eq!(waiting.await.expect("an answer"), 504);
-    client.get(CONFIG_MAPS).await.ok();
 }
 
 #[tokio::test]

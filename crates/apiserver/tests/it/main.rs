@@ -1,6 +1,7 @@
 //! The API server from the outside, without a network: what clients may rely on.
 
 mod access;
+mod access_tokens;
 mod admission;
 mod client;
 mod corpus;
@@ -8,11 +9,15 @@ mod creating;
 mod custom;
 mod deleting;
 mod describing;
+mod fairness;
 mod forms;
 mod fuzz;
 mod hooks;
+mod issuers;
 mod listing;
+mod provider;
 mod scenarios;
 mod subresources;
+mod unrestricted;
 mod updating;
 mod watching;

@@ -20,10 +20,12 @@ mod harness;
 mod plan;
 mod probe;
 mod reads;
+mod toy_seal;
 mod watches;
 
 pub use harness::{Harness, ManualClock};
 pub use plan::{Contents, Plan, Version};
+pub use toy_seal::ToySeal;
 
 /// One claim about the contract.
 #[derive(Clone, Copy)]

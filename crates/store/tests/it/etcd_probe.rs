@@ -119,7 +119,7 @@ impl Probe {
 fn told(kv: &Value, deleted: bool) -> Told {
     let decode = |value: &Value| {
         let bytes = STANDARD.decode(value.as_str().unwrap_or_default()).unwrap();
-        String::from_utf8(bytes).unwrap()
+        String::from_utf8_lossy(&bytes).into_owned()
     };
     let value = (!deleted).then(|| decode(&kv["value"]));
     Told { key: decode(&kv["key"]), value, revision: number(&kv["mod_revision"]) }

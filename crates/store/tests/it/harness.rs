@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use tempfile::TempDir;
 use windlass_store::{
-    Directory, Disk, DiskFile, Embedded, Etcd, EtcdConfig, Memory, Retention, Store,
+    Directory, Disk, DiskFile, Embedded, Etcd, EtcdConfig, Memory, Retention, Seal, Store,
     conformance::{Harness, ManualClock},
 };
 
@@ -48,6 +48,8 @@ pub(crate) struct Directories {
     pub(crate) clock: ManualClock,
     /// Does not wait for the disk: for tests in which nothing crashes and much is written.
     pub(crate) without_sync: bool,
+    /// How values are sealed on disk.
+    pub(crate) seal: Option<Arc<dyn Seal>>,
     /// Where each store is, by the address of the store.
     pub(crate) homes: Mutex<HashMap<usize, TempDir>>,
 }
@@ -58,7 +60,8 @@ impl Directories {
             true => Arc::new(Unsynced(directory(home.path()))),
             false => Arc::new(directory(home.path())),
         };
-        let store = Embedded::open_on(disk, Arc::new(self.clock.clone()), self.retention);
+        let clock = Arc::new(self.clock.clone());
+        let store = Embedded::open_sealed_on(disk, clock, self.retention, self.seal.clone());
         let store: Arc<dyn Store> = Arc::new(store.expect("the store opens"));
         self.homes.lock().expect("nobody panicked").insert(address(&store), home);
         store
@@ -103,17 +106,19 @@ pub(crate) struct Etcds {
     server: EtcdServer,
     n_stores: AtomicU64,
     prefixes: Mutex<HashMap<usize, String>>,
+    /// How values are sealed in etcd.
+    pub(crate) seal: Option<Arc<dyn Seal>>,
 }
 
 impl Etcds {
     /// `None` where there is no etcd; that has been said then.
     pub(crate) async fn spawn() -> Option<Self> {
         let server = EtcdServer::spawn().await?;
-        Some(Etcds { server, n_stores: AtomicU64::new(0), prefixes: Mutex::default() })
+        Some(Etcds { server, n_stores: AtomicU64::new(0), prefixes: Mutex::default(), seal: None })
     }
 
     async fn open(&self, prefix: String) -> Arc<dyn Store> {
-        let config = EtcdConfig { prefix: prefix.clone(), ..self.server.config() };
+        let config = EtcdConfig { prefix: prefix.clone(), seal: self.seal.clone(), ..self.server.config() };
         let store: Arc<dyn Store> = Arc::new(Etcd::connect(config).await.expect("etcd is up"));
         self.prefixes.lock().expect("nobody panicked").insert(address(&store), prefix);
         store

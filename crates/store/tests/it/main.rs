@@ -13,3 +13,4 @@ mod harness;
 mod kill;
 mod linearizability;
 mod model;
+mod sealed;

@@ -1,5 +1,7 @@
 //! What is made, what is kept, and what is refused.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 fn set(names: &[&str]) -> BTreeSet<San> {

@@ -5,4 +5,5 @@ mod house;
 mod server;
 mod store_tools;
 mod support;
+mod tokens;
 mod up;

@@ -1,6 +1,7 @@
 //! Running the binary, and stores for it to work on.
 
 use std::{
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
 };
@@ -41,6 +42,7 @@ fn text(bytes: &[u8]) -> String {
 /// Opens the embedded store where the binary looks for it.
 pub(crate) fn open(data_dir: &Path) -> Embedded {
     std::fs::create_dir_all(data_dir).expect("a directory");
+    std::fs::set_permissions(data_dir, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
     Embedded::open(&data_dir.join("store"), Retention::default()).expect("the store opens")
 }
 

@@ -34,6 +34,7 @@ fn when_it_is_ready_everything_is_in_the_directory_and_private() {
         ("pki/ca.key", 0o600),
         ("pki/apiserver.key", 0o600),
         ("pki/admin.key", 0o600),
+        ("pki/encryption.yaml", 0o600),
         ("pki/ca.crt", 0o644),
         ("pki/apiserver.crt", 0o644),
         ("pki/admin.crt", 0o644),

@@ -9,14 +9,22 @@
 //! once. Failing for want of space is no harm, since the old files are still there; every other failure stops
 //! the store. Start at [`Checkpointer::step`].
 
-use std::{io, ops::Bound, sync::Arc};
+use std::{
+    io,
+    ops::Bound,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use super::{
     log::{Segments, Spare, drop_segments},
     manifest::{Manifest, Part, part_name},
     planted,
 };
-use crate::{Clock, Disk, Snapshot, tables::Tables};
+use crate::{Clock, Disk, Revision, Snapshot, seal::Sealer, tables::Tables};
 
 /// Sizes that tests make small.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +39,9 @@ pub(crate) struct Sizes {
 
 /// Below this a round would rewrite a small store again and again for nothing.
 const MIN_ROUND: u64 = 32 << 20;
+
+/// Parts are some megabytes: sealing a store anew leaves the disk to others most of the time.
+const RESEAL_PAUSE: Duration = Duration::from_millis(50);
 
 impl Default for Sizes {
     fn default() -> Self {
@@ -64,6 +75,25 @@ pub(crate) struct Checkpointer {
     pub(crate) manifest: Manifest,
     pub(crate) sizes: Sizes,
     pub(crate) pace: Pace,
+    pub(crate) sealer: Sealer,
+    pub(crate) reseal: Reseal,
+}
+
+/// What is to be written anew because it is not sealed with the current key.
+#[derive(Debug, Default)]
+pub(crate) struct Reseal {
+    /// Parts from before this revision, or in files with a lower number than this. `None`: nothing.
+    pub(crate) until: Option<(Revision, u64)>,
+    /// How many parts are left.
+    pub(crate) left: Arc<AtomicU64>,
+}
+
+impl Reseal {
+    fn is_stale(&self, part: &Part) -> bool {
+        self.until.is_some_and(|(revision, number)| {
+            part.base < revision || part.file.is_some_and(|file| file.number < number)
+        })
+    }
 }
 
 /// How far the parts should have been rewritten by now.
@@ -90,7 +120,8 @@ impl Checkpointer {
         let floor = self.tables.window().floor;
         // What earlier processes wrote was owed to nobody; it must go all the same.
         let is_due = self.segments.used_through(floor) > round || size > 0 && self.pace.owed >= size;
-        if !is_due || self.manifest.parts[oldest].base >= floor {
+        let is_due = is_due && self.manifest.parts[oldest].base < floor;
+        if !self.must_reseal() && !is_due {
             // What cannot be paid now must not turn into a burst later.
             self.pace.owed = self.pace.owed.min(self.base_bytes());
             return Ok(false);
@@ -98,6 +129,25 @@ impl Checkpointer {
         self.pace.owed = self.pace.owed.saturating_sub(size);
         self.step()?;
         Ok(true)
+    }
+
+    /// Whether there are parts that are not sealed with the current key. Notes how many.
+    fn must_reseal(&mut self) -> bool {
+        if self.reseal.until.is_none() {
+            return false;
+        }
+        let n_left = self.manifest.parts.iter().filter(|part| self.reseal.is_stale(part)).count() as u64;
+        self.reseal.left.store(n_left, Ordering::Relaxed);
+        if n_left == 0 {
+            self.reseal.until = None;
+            tracing::info!("everything is sealed with the current key; old ones can be taken away");
+        }
+        n_left > 0
+    }
+
+    /// How long to rest after a part: not at all, unless it is rewritten for no other reason than its seals.
+    pub(crate) fn rest(&self) -> Duration {
+        if self.reseal.until.is_some() { RESEAL_PAUSE } else { Duration::ZERO }
     }
 
     /// Rewrites the part with the oldest base, as of the window's floor.
@@ -119,7 +169,9 @@ impl Checkpointer {
             false => floor,
         };
         let at_millis = self.clock.now_millis();
-        let fresh = next.write_parts(&*self.disk, entries, start.clone(), base, part_bytes, at_millis)?;
+        let sealer = &self.sealer;
+        let fresh =
+            next.write_parts(&*self.disk, entries, start.clone(), base, part_bytes, at_millis, sealer)?;
         let replaced: Vec<Part> = next.parts.splice(old, fresh).collect();
         if !planted::bug(planted::Bug::SkipNameSync) {
             self.disk.sync_names()?;
@@ -159,11 +211,12 @@ impl Checkpointer {
         by_base.expect("a manifest has parts").0
     }
 
-    /// The part with the oldest base, and as many of its neighbours as fit into one part with it.
+    /// A part that is to be sealed anew, else the one with the oldest base; and as many of its neighbours as fit into one part with it.
     fn choose(&self, part_bytes: u64) -> std::ops::Range<usize> {
         let parts = &self.manifest.parts;
         let size = |idx: usize| parts[idx].file.map_or(0, |file| file.len);
-        let first = self.oldest();
+        let stale = parts.iter().position(|part| self.reseal.is_stale(part));
+        let first = stale.unwrap_or_else(|| self.oldest());
         let (mut end, mut total) = (first + 1, size(first));
         while end < parts.len() && total + size(end) <= part_bytes {
             total += size(end);

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::UnsealError;
+
 /// Why a store did not open. Nothing on disk has been changed by the attempt, unless it says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +29,9 @@ pub enum OpenError {
     /// A file is not as it was written. The data in it cannot be trusted; restore from a snapshot.
     #[error(transparent)]
     Damaged(#[from] DamageError),
+    /// A value is sealed, and not with a key that was given. Bring that key.
+    #[error(transparent)]
+    Sealed(#[from] UnsealError),
     /// The disk did not do what it was asked.
     #[error("{action} failed")]
     Io {

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::codec::{Malformed, Reader, Seed, put_bytes, put_varint, seal_checksum, sectors, verify_checksum};
-use crate::{Change, Revision};
+use crate::{Change, Revision, seal::Sealer};
 
 const HEADER: usize = 40;
 const HOLE: usize = 8;
@@ -56,12 +56,12 @@ pub(crate) struct FrameBuilder {
 
 impl FrameBuilder {
     /// A frame of transactions: `changes` in order of revision, without gaps.
-    pub(crate) fn txns(&mut self, changes: &[Arc<Change>]) {
+    pub(crate) fn txns(&mut self, changes: &[Arc<Change>], sealer: &Sealer) {
         self.start();
         for txn in changes.chunk_by(|a, b| a.revision == b.revision) {
             put_varint(&mut self.buf, txn.len() as u64);
             for change in txn {
-                put_op(&mut self.buf, change);
+                put_op(&mut self.buf, change, sealer);
             }
         }
     }
@@ -102,12 +102,12 @@ impl FrameBuilder {
     }
 }
 
-fn put_op(buf: &mut Vec<u8>, change: &Change) {
+fn put_op(buf: &mut Vec<u8>, change: &Change, sealer: &Sealer) {
     match &change.current {
         Some(entry) => {
             put_varint(buf, (change.key.len() as u64) << 1);
             buf.extend_from_slice(&change.key);
-            put_bytes(buf, &entry.value);
+            put_bytes(buf, &sealer.seal(&change.key, &entry.value));
         }
         None => {
             put_varint(buf, (change.key.len() as u64) << 1 | 1);

@@ -19,7 +19,7 @@ use super::{
     planted,
     segment::{Segment, segment_name},
 };
-use crate::{Change, Disk, Revision};
+use crate::{Change, Disk, Revision, seal::Sealer};
 
 /// Why a frame is not in the log.
 #[derive(Debug)]
@@ -172,6 +172,7 @@ pub(crate) struct Log {
     chain: u64,
     head: Revision,
     frame: FrameBuilder,
+    sealer: Sealer,
     /// Whether the last frame is one that promises something, with nothing after it to vouch for it.
     unvouched: bool,
 }
@@ -183,10 +184,12 @@ impl Log {
         segments: Arc<Segments>,
         chain: u64,
         head: Revision,
+        sealer: Sealer,
     ) -> io::Result<Self> {
         let active = spare.take(0)?;
         segments.by_number().insert(active.number, SegmentInfo { after: head, used: active.offset });
-        Ok(Log { active, spare, segments, chain, head, frame: FrameBuilder::default(), unvouched: false })
+        let frame = FrameBuilder::default();
+        Ok(Log { active, spare, segments, chain, head, frame, sealer, unvouched: false })
     }
 
     /// The number of the segment being written.
@@ -197,7 +200,7 @@ impl Log {
     /// Makes a group of transactions durable; returns the bytes it takes.
     pub(crate) fn append(&mut self, changes: &[Arc<Change>], at_millis: u64) -> Result<u64, AppendError> {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Ok(0) };
-        self.frame.txns(changes);
+        self.frame.txns(changes, &self.sealer);
         let len = self.write(FrameKind::Txns, first.revision, at_millis)?;
         self.head = last.revision;
         Ok(len)

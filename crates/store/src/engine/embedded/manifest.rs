@@ -14,7 +14,7 @@ use super::{
     segment::read_all,
     table_file::TableWriter,
 };
-use crate::{Disk, Entry, Key, Revision};
+use crate::{Disk, Entry, Key, Revision, seal::Sealer};
 
 const NAME: &str = "MANIFEST";
 const DRAFT: &str = "MANIFEST.new";
@@ -107,6 +107,7 @@ impl Manifest {
 
     /// Writes `entries`, which are all from `start` on in their range, to part files of about `part_bytes`
     /// each, as of `base`. Their bytes are durable afterwards, their names are not.
+    #[allow(clippy::too_many_arguments, reason = "a part is all of this")]
     pub(crate) fn write_parts<'a>(
         &mut self,
         disk: &dyn Disk,
@@ -115,6 +116,7 @@ impl Manifest {
         base: Revision,
         part_bytes: u64,
         at_millis: u64,
+        sealer: &Sealer,
     ) -> std::io::Result<Vec<Part>> {
         let mut entries = entries.peekable();
         let mut parts = vec![];
@@ -134,7 +136,7 @@ impl Manifest {
                 while writer.totals().bytes < part_bytes
                     && let Some(entry) = entries.next()
                 {
-                    writer.push(entry)?;
+                    writer.push(entry, sealer)?;
                 }
                 let (len, checksum) = writer.finish(!planted::bug(planted::Bug::SkipPartSync))?;
                 part.file = Some(PartFile { number, len, checksum });

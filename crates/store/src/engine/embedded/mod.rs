@@ -28,15 +28,21 @@ mod tests;
 
 use std::{
     fs::File,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     thread::{Builder, JoinHandle},
 };
 
 use async_trait::async_trait;
 
 use self::{
-    checkpoint::{Checkpointer, Pace, Sizes},
+    checkpoint::{Checkpointer, Pace, Reseal, Sizes},
     error::Doing,
     header::StoreId,
     log::{Log, Segments, Spare, is_no_space},
@@ -50,8 +56,9 @@ pub use self::{
     writer::Counters,
 };
 use crate::{
-    Clock, CommitError, Directory, Disk, Read, ReadError, Retention, Revision, Snapshot, Store, SystemClock,
-    Txn, Watch, Window,
+    Clock, CommitError, Directory, Disk, Read, ReadError, Retention, Revision, Seal, Snapshot, Store,
+    SystemClock, Txn, Watch, Window,
+    seal::Sealer,
     tables::{Retainer, Tables},
     watch::Hub,
 };
@@ -63,6 +70,8 @@ pub struct Embedded {
     queue: Arc<Queue>,
     spare: Arc<Spare>,
     counters: Arc<Counters>,
+    /// Parts that are not sealed with the current key.
+    to_reseal: Arc<AtomicU64>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until everything else is gone.
     _lock: Option<DirectoryLock>,
@@ -71,12 +80,22 @@ pub struct Embedded {
 impl Embedded {
     /// Opens the store in `directory`, creating it if there is none, and takes it for this process alone.
     pub fn open(directory: &Path, retention: Retention) -> Result<Self, OpenError> {
+        Self::open_sealed(directory, retention, None)
+    }
+
+    /// The same with values sealed on their way to disk. What is there and is not sealed as `seal` would do it is
+    /// written anew in the background, and history from before the start is forgotten then.
+    pub fn open_sealed(
+        directory: &Path,
+        retention: Retention,
+        seal: Option<Arc<dyn Seal>>,
+    ) -> Result<Self, OpenError> {
         let disk = Directory::open(directory).doing(|| format!("opening {}", directory.display()))?;
         let lock = lock(directory)?;
-        if let Err(error) = std::fs::write(directory.join(HOLDER), std::process::id().to_string()) {
+        if let Err(error) = name_holder(directory) {
             tracing::warn!(%error, "cannot say in {HOLDER} who has the directory");
         }
-        let mut store = Self::open_on(Arc::new(disk), Arc::new(SystemClock), retention)?;
+        let mut store = Self::open_sealed_on(Arc::new(disk), Arc::new(SystemClock), retention, seal)?;
         store._lock = Some(lock);
         Ok(store)
     }
@@ -87,7 +106,18 @@ impl Embedded {
         clock: Arc<dyn Clock>,
         retention: Retention,
     ) -> Result<Self, OpenError> {
-        let Parts { writer, checkpointer, spare } = Parts::open(disk, clock, retention, Sizes::default())?;
+        Self::open_sealed_on(disk, clock, retention, None)
+    }
+
+    /// The same with values sealed on their way to disk, as with [`Embedded::open_sealed`].
+    pub fn open_sealed_on(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        retention: Retention,
+        seal: Option<Arc<dyn Seal>>,
+    ) -> Result<Self, OpenError> {
+        let parts = Parts::open(disk, clock, retention, Sizes::default(), Sealer(seal))?;
+        let Parts { writer, checkpointer, spare } = parts;
         let (tables, hub) = (writer.tables.clone(), writer.hub.clone());
         hub.spawn_publisher().doing(|| "starting the thread store-publish".into())?;
         let queue = Arc::new(Queue::default());
@@ -97,6 +127,7 @@ impl Embedded {
             queue: queue.clone(),
             spare: spare.clone(),
             counters: writer.counters.clone(),
+            to_reseal: checkpointer.reseal.left.clone(),
             threads: Mutex::default(),
             _lock: None,
         };
@@ -171,18 +202,19 @@ impl Parts {
         clock: Arc<dyn Clock>,
         retention: Retention,
         sizes: Sizes,
+        sealer: Sealer,
     ) -> Result<Self, OpenError> {
         let manifest = find_or_create(&*disk)?;
-        let mut recovered = Recovered::read(&*disk, manifest, false)?;
+        let mut recovered = Recovered::read(&*disk, manifest, false, &sealer)?;
         recovered.mend(&*disk)?;
         let next_segment = recovered.next_segment();
-        let Recovered { mut manifest, state, ages, segments: found, chain, .. } = recovered;
+        let Recovered { mut manifest, state, ages, segments: found, chain, is_stale, .. } = recovered;
         let (head, live_bytes) = (state.head, state.live_bytes);
         let segments = Arc::new(Segments::default());
         segments.by_number().extend(found);
         let spare =
             Arc::new(Spare::new(disk.clone(), manifest.store, next_segment, sizes.segment(live_bytes)));
-        let log = Log::start(spare.clone(), segments.clone(), chain, head)
+        let log = Log::start(spare.clone(), segments.clone(), chain, head, sealer.clone())
             .doing(|| "preparing a segment".into())?;
         manifest.known_segment = log.segment();
         manifest.closed_at = None;
@@ -191,7 +223,7 @@ impl Parts {
         let tables = Arc::new(Tables::new(state));
         let hub = Hub::new(tables.clone());
         let retainer = Retainer { keep: retention, ages };
-        let checkpointer = Checkpointer {
+        let mut checkpointer = Checkpointer {
             disk,
             clock: clock.clone(),
             tables: tables.clone(),
@@ -200,9 +232,19 @@ impl Parts {
             manifest,
             sizes,
             pace: Pace::default(),
+            sealer,
+            reseal: Reseal::default(),
         };
         let mut writer = Writer::new(log, tables, hub, retainer, clock);
         writer.forget(writer.clock.now_millis());
+        if is_stale {
+            // The log holds what is sealed with other keys, or not at all, for as long as the past can be read.
+            writer.retainer.ages.drop_through(head);
+            writer.tables.raise_floor(head);
+            checkpointer.reseal.until = Some((head, checkpointer.manifest.next_part));
+            checkpointer.reseal.left.store(checkpointer.manifest.parts.len() as u64, Ordering::Relaxed);
+            tracing::info!("sealing the store anew with the current key, in the background");
+        }
         Ok(Parts { writer, checkpointer, spare })
     }
 }
@@ -237,6 +279,14 @@ fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
         }
         Err(std::fs::TryLockError::Error(error)) => Err(error).doing(doing),
     }
+}
+
+/// Says who has the directory, to people who may look into it.
+fn name_holder(directory: &Path) -> std::io::Result<()> {
+    let mut options = File::options();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(directory.join(HOLDER))?;
+    write!(file, "{}", std::process::id())
 }
 
 /// A directory taken for this process.
@@ -281,6 +331,10 @@ impl Store for Embedded {
 
     async fn stopped(&self) -> Arc<str> {
         self.hub.stopped().await
+    }
+
+    fn to_reseal(&self) -> u64 {
+        self.to_reseal.load(Ordering::Relaxed)
     }
 
     async fn close(&self) {

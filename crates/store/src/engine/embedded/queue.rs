@@ -174,7 +174,7 @@ impl Queue {
             }
             checkpointer.tables.sweep();
             pause = match checkpointer.step_if_due() {
-                Ok(true) => Duration::ZERO,
+                Ok(true) => checkpointer.rest(),
                 Ok(false) => TEND,
                 Err(error) if is_no_space(&error) => {
                     tracing::warn!(%error, "the disk is full: the log cannot be cut");

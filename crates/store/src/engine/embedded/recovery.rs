@@ -18,9 +18,12 @@ use super::{
     segment::{Ending, Scanned, SegmentReader, draft_name, read_all, segment_name, segment_number},
     table_file::TableReader,
 };
+use bytes::Bytes;
+
 use crate::{
-    Disk, Entry, Revision,
+    Disk, Entry, Revision, UnsealError,
     history::Ages,
+    seal::Sealer,
     tables::{State, window_cost},
 };
 
@@ -37,6 +40,8 @@ pub(crate) struct Recovered {
     pub(crate) chain: u64,
     /// Frames read.
     pub(crate) n_frames: u64,
+    /// Whether anything that was read is not sealed as it would be now.
+    pub(crate) is_stale: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +55,12 @@ impl Recovered {
     /// Reads the store on `disk`, verifying every byte it is made of, without changing anything.
     ///
     /// A store `in_use` may go on in segments that this disk does not show.
-    pub(crate) fn read(disk: &dyn Disk, manifest: Manifest, in_use: bool) -> Result<Self, OpenError> {
+    pub(crate) fn read(
+        disk: &dyn Disk,
+        manifest: Manifest,
+        in_use: bool,
+        sealer: &Sealer,
+    ) -> Result<Self, OpenError> {
         let base = manifest.newest_base();
         let mut found = Recovered {
             state: State::empty(base),
@@ -59,14 +69,28 @@ impl Recovered {
             open_end: None,
             chain: 0,
             n_frames: 0,
+            is_stale: false,
             manifest,
         };
         for part in &found.manifest.parts {
             if let Some(file) = part.file {
-                load_part(disk, &found.manifest, part, file, |entry| found.state.load(entry))?;
+                let mut unopened = None;
+                let load = |entry: Arc<Entry>| match opened(sealer, entry) {
+                    Ok((entry, is_current)) => {
+                        found.is_stale |= !is_current;
+                        found.state.load(entry);
+                    }
+                    Err(error) => {
+                        unopened.get_or_insert(error);
+                    }
+                };
+                load_part(disk, &found.manifest, part, file, load)?;
+                if let Some(error) = unopened {
+                    return Err(error.into());
+                }
             }
         }
-        found.replay_log(disk, in_use)?;
+        found.replay_log(disk, in_use, sealer)?;
         if planted::bug(planted::Bug::ReuseRevision) && found.state.head > base {
             found.state.head = Revision::new(found.state.head.get() - 1);
         }
@@ -78,7 +102,7 @@ impl Recovered {
         self.open_end.filter(|open| open.torn).map_or(0, |open| open.len - open.end)
     }
 
-    fn replay_log(&mut self, disk: &dyn Disk, in_use: bool) -> Result<(), OpenError> {
+    fn replay_log(&mut self, disk: &dyn Disk, in_use: bool, sealer: &Sealer) -> Result<(), OpenError> {
         let names = disk.list().doing(|| "listing the directory".into())?;
         let numbers: BTreeSet<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
         let mut chain = None;
@@ -86,7 +110,7 @@ impl Recovered {
         for &number in numbers.range(self.manifest.first_segment..) {
             let reader = SegmentReader::read(disk, self.manifest.store, number)?;
             let after = self.state.head;
-            let scanned = reader.scan(chain, |name, frame| self.replay(name, frame))?;
+            let scanned = reader.scan(chain, |name, frame| self.replay(name, frame, sealer))?;
             let was_continued = matches!(previous, Some((_, Ending::Closed(FrameKind::Continues))));
             if scanned.chain.is_none() && !was_continued {
                 // Never used, or torn in its first frame: nothing was promised, and it will be made anew.
@@ -147,10 +171,10 @@ impl Recovered {
         self.segments.last().map_or(self.manifest.first_segment, |(last, _)| last + 1)
     }
 
-    fn replay(&mut self, segment: &str, frame: &Frame<'_>) -> Result<(), DamageError> {
+    fn replay(&mut self, segment: &str, frame: &Frame<'_>, sealer: &Sealer) -> Result<(), OpenError> {
         self.n_frames += 1;
         match frame.kind {
-            FrameKind::Txns => self.replay_txns(segment, frame),
+            FrameKind::Txns => self.replay_txns(segment, frame, sealer),
             FrameKind::Compacted => {
                 self.ages.drop_through(frame.revision);
                 self.state.trim(frame.revision.min(self.state.head));
@@ -160,20 +184,40 @@ impl Recovered {
         }
     }
 
-    fn replay_txns(&mut self, segment: &str, frame: &Frame<'_>) -> Result<(), DamageError> {
+    fn replay_txns(&mut self, segment: &str, frame: &Frame<'_>, sealer: &Sealer) -> Result<(), OpenError> {
         let complete_from = self.manifest.newest_base();
         let mut n_changes = 0;
-        let Recovered { state, manifest, .. } = self;
+        let mut unopened: Option<UnsealError> = None;
+        let Recovered { state, manifest, is_stale, .. } = self;
         let last = frame
-            .for_each_op(|revision, key, value| {
-                if revision > complete_from {
-                    n_changes += 1;
-                    apply_op(state, revision, key, value);
-                } else if revision > manifest.part_of(key).base {
-                    load_op(state, revision, key, value);
+            .for_each_op(|revision, key, stored| {
+                if revision <= complete_from && revision <= manifest.part_of(key).base {
+                    // Its part has it. That it stands here as well matters for as long as the log is kept.
+                    *is_stale |= stored.is_some_and(|stored| !sealer.is_current(key, stored));
+                    return;
+                }
+                let value = match stored.map(|stored| open_value(sealer, key, stored)).transpose() {
+                    Ok(opened) => opened.map(|(value, is_current)| {
+                        *is_stale |= !is_current;
+                        value
+                    }),
+                    Err(error) => {
+                        unopened.get_or_insert(error);
+                        return;
+                    }
+                };
+                match revision > complete_from {
+                    true => {
+                        n_changes += 1;
+                        apply_op(state, revision, key, value);
+                    }
+                    false => load_op(state, revision, key, value),
                 }
             })
             .map_err(|why| DamageError::new(segment, 0, why.0))?;
+        if let Some(error) = unopened {
+            return Err(error.into());
+        }
         if n_changes > 0 {
             self.ages.push(last, frame.at_millis, n_changes, window_cost(n_changes, frame.len as u64));
         }
@@ -274,18 +318,35 @@ pub(crate) fn load_part(
     Ok(())
 }
 
+/// An entry as readers see it, and whether it is sealed as it would be now.
+fn opened(sealer: &Sealer, entry: Arc<Entry>) -> Result<(Arc<Entry>, bool), UnsealError> {
+    let opened = sealer.open(&entry.key, &entry.value)?;
+    let entry = match opened.value {
+        None => entry,
+        Some(value) => {
+            Arc::new(Entry { key: entry.key.clone(), value: value.into(), revision: entry.revision })
+        }
+    };
+    Ok((entry, opened.is_current))
+}
+
+fn open_value(sealer: &Sealer, key: &[u8], stored: &[u8]) -> Result<(Bytes, bool), UnsealError> {
+    let opened = sealer.open(key, stored)?;
+    Ok((opened.value.map_or_else(|| owned(stored), Bytes::from), opened.is_current))
+}
+
 /// A change inside the window that is being built up: it goes into the history.
-fn apply_op(state: &mut State, revision: Revision, key: &[u8], value: Option<&[u8]>) {
+fn apply_op(state: &mut State, revision: Revision, key: &[u8], value: Option<Bytes>) {
     let previous = state.get(key).cloned();
-    if let Some(change) = State::change(key.into(), value.map(owned), previous, revision) {
+    if let Some(change) = State::change(key.into(), value, previous, revision) {
         state.apply(change);
     }
 }
 
 /// A change from before the window begins: it only brings an older part up to where it begins.
-fn load_op(state: &mut State, revision: Revision, key: &[u8], value: Option<&[u8]>) {
+fn load_op(state: &mut State, revision: Revision, key: &[u8], value: Option<Bytes>) {
     match value {
-        Some(value) => state.load(Arc::new(Entry { key: key.into(), value: owned(value), revision })),
+        Some(value) => state.load(Arc::new(Entry { key: key.into(), value, revision })),
         None => state.unload(key),
     }
 }

@@ -131,8 +131,8 @@ impl SegmentReader {
     pub(crate) fn scan(
         &self,
         mut chain: Option<u64>,
-        mut frame: impl FnMut(&str, &Frame<'_>) -> Result<(), DamageError>,
-    ) -> Result<Scanned, DamageError> {
+        mut frame: impl FnMut(&str, &Frame<'_>) -> Result<(), OpenError>,
+    ) -> Result<Scanned, OpenError> {
         let mut offset = SECTOR;
         let mut ending = Ending::Open;
         let mut last = None;
@@ -161,13 +161,13 @@ impl SegmentReader {
         &self,
         offset: usize,
         chain: Option<u64>,
-        on_frame: &mut impl FnMut(&str, &Frame<'_>) -> Result<(), DamageError>,
-    ) -> Result<ControlFlow<Ending, (FrameKind, usize, u64)>, DamageError> {
+        on_frame: &mut impl FnMut(&str, &Frame<'_>) -> Result<(), OpenError>,
+    ) -> Result<ControlFlow<Ending, (FrameKind, usize, u64)>, OpenError> {
         let damage = |why: &str| DamageError::new(&self.name, offset as u64, why);
         match Frame::decode(&self.bytes[offset..], self.seed ^ offset as u64) {
             Ok(frame) => {
                 if chain.is_some_and(|chain| chain != frame.previous) {
-                    return Err(damage("a frame does not follow on the one before it"));
+                    return Err(damage("a frame does not follow on the one before it").into());
                 }
                 on_frame(&self.name, &frame)?;
                 Ok(ControlFlow::Continue((frame.kind, frame.len, frame.checksum)))
@@ -175,7 +175,7 @@ impl SegmentReader {
             Err(_) if all_zero(&self.bytes[offset..]) => Ok(ControlFlow::Break(Ending::Open)),
             Err(why) => {
                 if self.holds_intact_frame(offset + SECTOR) {
-                    return Err(damage(&format!("{why}, yet a later frame is intact")));
+                    return Err(damage(&format!("{why}, yet a later frame is intact")).into());
                 }
                 Ok(ControlFlow::Break(Ending::Torn))
             }

@@ -16,7 +16,7 @@ use super::{
     error::{DamageError, OpenError},
     header::{FileKind, Header, StoreId},
 };
-use crate::{DiskFile, Entry, MAX_KEY_BYTES, Revision};
+use crate::{DiskFile, Entry, MAX_KEY_BYTES, Revision, seal::Sealer};
 
 /// Blocks are closed at this size: large enough to make the checksum cheap, small enough to write smoothly.
 const BLOCK: usize = 128 << 10;
@@ -54,14 +54,15 @@ impl TableWriter {
         })
     }
 
-    /// Adds an entry. Entries come in key order.
-    pub(crate) fn push(&mut self, entry: &Entry) -> std::io::Result<()> {
+    /// Adds an entry, sealed. Entries come in key order.
+    pub(crate) fn push(&mut self, entry: &Entry, sealer: &Sealer) -> std::io::Result<()> {
+        let stored = sealer.seal(&entry.key, &entry.value);
         put_bytes(&mut self.block, &entry.key);
-        put_bytes(&mut self.block, &entry.value);
+        put_bytes(&mut self.block, &stored);
         put_varint(&mut self.block, entry.revision.get());
         self.block_entries += 1;
         self.totals.entries += 1;
-        self.totals.bytes += entry.bytes();
+        self.totals.bytes += (entry.key.len() + stored.len()) as u64;
         if self.block.len() >= BLOCK { self.flush().map(drop) } else { Ok(()) }
     }
 

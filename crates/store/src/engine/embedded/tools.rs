@@ -1,8 +1,10 @@
 //! What an operator does to a store from outside: look at it, verify it, copy it out, put a copy back.
+//!
+//! None of it needs the keys of a store whose values are sealed: they stay so, in a snapshot too.
 
 use std::{
     fs, io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,11 +21,16 @@ use super::{
     segment::{SegmentReader, segment_name, segment_number},
     table_file::{TableReader, TableWriter, Totals},
 };
-use crate::{Clock, Directory, Disk, DiskFile, Entry, Key, Revision, Snapshot, SystemClock, Window};
+use crate::{
+    Clock, Directory, Disk, DiskFile, Entry, Key, Revision, Snapshot, SystemClock, Window, seal::Sealer,
+};
 
 /// How far a restored store jumps ahead. The store the snapshot came from may have gone on after it was taken;
 /// it would have to write a hundred thousand times a second for four months to get this far.
 const RESTORE_GAP: u64 = 1 << 40;
+
+/// Values are taken as they are kept, sealed or not.
+const SEALED: Sealer = Sealer(None);
 
 /// What a store holds.
 #[derive(Clone, Debug)]
@@ -122,7 +129,8 @@ pub fn check(directory: &Path) -> Result<Verdict, OpenError> {
             files.push(check_segment(&disk, manifest.store, number)?);
         }
     }
-    let whole = Recovered::read(&disk, manifest, false).and_then(|recovered| describe(directory, &recovered));
+    let whole = Recovered::read(&disk, manifest, false, &SEALED)
+        .and_then(|recovered| describe(directory, &recovered));
     Ok(Verdict { files, whole })
 }
 
@@ -220,7 +228,7 @@ fn write_snapshot(state: &Snapshot, header: &Header, target: &Path) -> io::Resul
 
 fn fill_snapshot(state: &Snapshot, header: &Header, file: Box<dyn DiskFile>) -> io::Result<Totals> {
     let mut writer = TableWriter::new(file, header)?;
-    state.iter(b"", None).try_for_each(|entry| writer.push(entry))?;
+    state.iter(b"", None).try_for_each(|entry| writer.push(entry, &SEALED))?;
     let totals = writer.totals();
     writer.finish(true)?;
     Ok(totals)
@@ -281,7 +289,7 @@ pub fn restore(source: &Path, directory: &Path) -> Result<Restored, OpenError> {
 
     let draft = beside(directory, "restoring");
     // Fails if it is there: another restore is at work, or one was cut off and left something to look at.
-    fs::create_dir(&draft).doing(|| format!("creating {}", draft.display()))?;
+    fs::DirBuilder::new().mode(0o700).create(&draft).doing(|| format!("creating {}", draft.display()))?;
     let placed = write_store(&draft, revision, &entries)
         .and_then(|()| exchange(&draft, directory, there))
         .doing(|| format!("restoring to {}", directory.display()));
@@ -323,7 +331,7 @@ fn newest_revision(directory: &Path) -> Revision {
         let disk = Directory::existing(directory).ok()?;
         let manifest = Manifest::read(&disk).ok()??;
         let base = manifest.newest_base();
-        Some(Recovered::read(&disk, manifest, false).map_or(base, |found| found.state.head))
+        Some(Recovered::read(&disk, manifest, false, &SEALED).map_or(base, |found| found.state.head))
     };
     read().unwrap_or(Revision::ZERO)
 }
@@ -334,7 +342,8 @@ fn write_store(directory: &Path, revision: Revision, entries: &[Arc<Entry>]) -> 
     let part_bytes = Sizes::default().part(entries.iter().map(|entry| entry.bytes()).sum());
     let start = Key::from(&b""[..]);
     let now_millis = SystemClock.now_millis();
-    manifest.parts = manifest.write_parts(&disk, entries.iter(), start, revision, part_bytes, now_millis)?;
+    manifest.parts =
+        manifest.write_parts(&disk, entries.iter(), start, revision, part_bytes, now_millis, &SEALED)?;
     disk.sync_names()?;
     manifest.write(&disk)
 }

@@ -13,14 +13,14 @@ use tokio::time::Instant;
 use super::{
     Shared,
     failure::Failure,
-    feed::went_back,
-    keyspace::{Keyspace, number_of, revision_from},
+    feed::{described, went_back},
+    keyspace::{Found, Keyspace, number_of, revision_from},
     wire::{
         Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, RangeRequest, Request, RequestOp,
         Response, ResponseOp, TxnRequest, TxnResponse,
     },
 };
-use crate::{CommitError, Entry, Expect, Key, Mismatch, ReadError, Revision, Txn};
+use crate::{CommitError, Entry, Expect, Key, Mismatch, ReadError, Revision, Txn, UnsealError};
 
 /// What etcd takes in one request by default. Larger ones go without the reads for the case of a refusal, which
 /// are made afterwards then.
@@ -50,7 +50,8 @@ pub(super) async fn commit(shared: &Shared, txn: &Txn) -> Result<Revision, Commi
             true => read_checked(shared, txn, revision).await?,
             false => answer,
         };
-        return Err(CommitError::Refused(mismatches(&shared.keys, txn, there)));
+        let mismatches = mismatches(&shared.keys, txn, there);
+        return Err(mismatches.map_or_else(unreadable, CommitError::Refused));
     }
     let seen = match had_effect(&answer) {
         true => shared.reached(revision, deadline).await,
@@ -97,7 +98,7 @@ fn request(keys: &Keyspace, txn: &Txn) -> TxnRequest {
     for change in &txn.ops {
         let key = keys.outer(&change.key);
         message.success.push(op(match &change.value {
-            Some(value) => Request::Put(PutRequest { key, value: value.clone() }),
+            Some(value) => Request::Put(PutRequest { key, value: keys.value(&change.key, value) }),
             None => Request::Delete(DeleteRangeRequest { key }),
         }));
     }
@@ -115,14 +116,21 @@ fn compare(key: &Bytes, expect: Expect) -> Option<Compare> {
     Some(Compare::mod_revision(key.clone(), revision))
 }
 
-fn mismatches(keys: &Keyspace, txn: &Txn, answer: TxnResponse) -> Vec<Mismatch> {
+fn mismatches(keys: &Keyspace, txn: &Txn, answer: TxnResponse) -> Result<Vec<Mismatch>, UnsealError> {
     let mut there: HashMap<Key, Arc<Entry>> = HashMap::new();
     for op in answer.responses {
         let Some(Response::Range(range)) = op.response else { continue };
-        let entries = range.kvs.iter().filter_map(|kv| keys.entry(kv));
-        there.extend(entries.map(|entry| (entry.key.clone(), Arc::new(entry))));
+        for kv in &range.kvs {
+            let found = keys.find(kv)?;
+            there.extend(found.map(|Found { entry, .. }| (entry.key.clone(), Arc::new(entry))));
+        }
     }
-    txn.mismatches(|key| there.get(key).cloned())
+    Ok(txn.mismatches(|key| there.get(key).cloned()))
+}
+
+/// Refused it was, but what is there instead cannot be told.
+fn unreadable(error: UnsealError) -> CommitError {
+    CommitError::Unavailable(described(&error).into())
 }
 
 /// Whether a transaction that succeeded got a revision of its own.
@@ -148,10 +156,11 @@ fn refusal(shared: &Shared, txn: &Txn, failure: &Failure) -> CommitError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::Sealer;
 
     #[test]
     fn preconditions_become_comparisons_and_reads() {
-        let keys = Keyspace::new("/registry/");
+        let keys = Keyspace::new("/registry/", Sealer(None));
         let txn = Txn::new()
             .put("a", "1", Expect::Absent)
             .delete("b", Expect::Any)

@@ -1,10 +1,10 @@
 //! What the etcd engine is told, and why it may not come up.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use crate::Retention;
+use crate::{Retention, Seal, UnsealError};
 
 /// Connecting takes a round trip or two; a host that is not there must not use up a request's whole time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,6 +38,8 @@ pub struct EtcdConfig {
     /// How often old revisions are compacted away in etcd, together with any other server or kube-apiserver
     /// on it; every 5 minutes by default, `None` leaves it to others.
     pub compaction_interval: Option<Duration>,
+    /// How values are sealed on their way to etcd; the same keys on every server. By default they are not.
+    pub seal: Option<Arc<dyn Seal>>,
 }
 
 impl EtcdConfig {
@@ -51,6 +53,7 @@ impl EtcdConfig {
             retention: Retention::default(),
             request_timeout: Duration::from_secs(5),
             compaction_interval: Some(Duration::from_secs(300)),
+            seal: None,
         }
     }
 
@@ -175,6 +178,9 @@ pub enum ConnectError {
         /// What the last one tried came to.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A value is sealed, and not with a key that was given. Bring that key.
+    #[error(transparent)]
+    Sealed(UnsealError),
     /// The store's thread could not be started.
     #[error("cannot start the publisher of the etcd store")]
     Thread(#[source] std::io::Error),

@@ -14,12 +14,12 @@ use super::{
     Shared,
     client::WatchStream,
     failure::Failure,
-    keyspace::{number_of, revision_from},
-    load,
+    keyspace::{Found, number_of, revision_from},
+    load::{self, LoadError, Loaded},
     wire::{Event, RangeRequest, WatchCreateRequest, WatchResponse},
 };
 use crate::{
-    Change, Clock, Entry, Key, Revision, SystemClock,
+    Change, Clock, Entry, Key, Revision, SystemClock, UnsealError,
     tables::{Retainer, State},
 };
 
@@ -38,6 +38,8 @@ enum End {
     Broken(Failure),
     /// What comes next has been compacted; load anew.
     Compacted,
+    /// A version cannot be opened; load anew, and stop unless a later one can.
+    Sealed(UnsealError),
     /// etcd is not the one we have followed; stop.
     Diverged(String),
 }
@@ -52,13 +54,36 @@ impl From<Failure> for End {
     }
 }
 
+impl From<UnsealError> for End {
+    fn from(error: UnsealError) -> Self {
+        End::Sealed(error)
+    }
+}
+
+impl From<LoadError> for End {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Failed(failure) => failure.into(),
+            LoadError::Sealed(error) => End::Diverged(described(&error)),
+        }
+    }
+}
+
+/// What cannot be opened, and why.
+pub(super) fn described(error: &UnsealError) -> String {
+    format!("{error}: {}", error.source)
+}
+
 /// Follows etcd until the store stops.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut pause = FIRST_PAUSE;
     loop {
         let head = shared.tables.window().head;
         let Err(mut end) = follow(&shared).await;
-        if matches!(end, End::Compacted) {
+        if let End::Sealed(error) = &end {
+            tracing::warn!(error = described(error), "etcd has a version that cannot be opened");
+        }
+        if matches!(end, End::Compacted | End::Sealed(_)) {
             end = match reload(&shared).await {
                 Ok(()) => continue,
                 Err(end) => end,
@@ -67,7 +92,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
         match end {
             End::Diverged(reason) => return shared.hub.stop(&reason),
             End::Broken(failure) => tracing::warn!(%failure, head = head.get(), "the etcd watch broke"),
-            End::Compacted => tracing::warn!(head = head.get(), "etcd compacts faster than it can be loaded"),
+            End::Compacted | End::Sealed(_) => {
+                tracing::warn!(head = head.get(), "etcd compacts faster than it can be loaded")
+            }
         }
         if shared.tables.window().head > head {
             pause = FIRST_PAUSE;
@@ -118,7 +145,7 @@ async fn drain(shared: &Shared, stream: &mut WatchStream<'_>) -> Result<Infallib
                 if response.canceled {
                     return Err(ended(stream, &response));
                 }
-                if let Some(revision) = take(shared, &mut parts, response).filter(|_| trusted) {
+                if let Some(revision) = take(shared, &mut parts, response)?.filter(|_| trusted) {
                     shared.tables.advance(revision);
                     shared.hub.notify();
                     ask_at = Instant::now();
@@ -139,18 +166,22 @@ fn ended(stream: &WatchStream<'_>, response: &WatchResponse) -> End {
 }
 
 /// Applies a response once all its parts are there. Returns the revision of one that reports progress.
-fn take(shared: &Shared, parts: &mut Vec<Event>, response: WatchResponse) -> Option<Revision> {
+fn take(
+    shared: &Shared,
+    parts: &mut Vec<Event>,
+    response: WatchResponse,
+) -> Result<Option<Revision>, UnsealError> {
     let reports = response.events.is_empty() && parts.is_empty() && !response.created && !response.fragment;
     parts.extend(response.events);
     if response.fragment {
-        return None;
+        return Ok(None);
     }
-    apply(shared, std::mem::take(parts));
-    response.header.filter(|_| reports).map(|header| revision_from(header.revision))
+    apply(shared, std::mem::take(parts))?;
+    Ok(response.header.filter(|_| reports).map(|header| revision_from(header.revision)))
 }
 
 /// Applies whole revisions, leaving out those that have been applied before.
-fn apply(shared: &Shared, events: Vec<Event>) {
+fn apply(shared: &Shared, events: Vec<Event>) -> Result<(), UnsealError> {
     let mut changes: Vec<Arc<Change>> = Vec::with_capacity(events.len());
     let mut last = Revision::ZERO;
     let mut n_bytes = 0;
@@ -165,14 +196,23 @@ fn apply(shared: &Shared, events: Vec<Event>) {
             if revision <= state.head {
                 continue;
             }
-            let Some(entry) = shared.keys.entry(kv) else { continue };
-            let previous = match ahead.get(&entry.key) {
-                Some(version) => version.clone(),
-                None => state.get(&entry.key).cloned(),
+            let (key, value) = match event.is_delete() {
+                true => match shared.keys.inner(&kv.key) {
+                    Some(key) => (key, None),
+                    None => continue,
+                },
+                false => {
+                    let Some(Found { entry, is_current }) = shared.keys.find(kv)? else { continue };
+                    shared.stale.note(&entry, is_current);
+                    (entry.key, Some(entry.value))
+                }
             };
-            n_bytes += entry.bytes();
-            let value = (!event.is_delete()).then(|| entry.value.clone());
-            let Some(change) = State::change(entry.key.clone(), value, previous, revision) else { continue };
+            let previous = match ahead.get(&key) {
+                Some(version) => version.clone(),
+                None => state.get(&key).cloned(),
+            };
+            n_bytes += (key.len() + value.as_ref().map_or(0, bytes::Bytes::len)) as u64;
+            let Some(change) = State::change(key, value, previous, revision) else { continue };
             ahead.insert(change.key.clone(), change.current.clone());
             changes.push(change);
         }
@@ -188,6 +228,7 @@ fn apply(shared: &Shared, events: Vec<Event>) {
         shared.tables.trim(floor);
     }
     shared.hub.notify();
+    Ok(())
 }
 
 /// Makes sure that etcd's past is the one this process has seen.
@@ -202,8 +243,8 @@ async fn verify(shared: &Shared) -> Result<(), End> {
         Err(failure) if failure.is_future() => return Err(End::Diverged(went_back(head, None))),
         Err(failure) => return Err(failure.into()),
     };
-    let found = answer.kvs.first().and_then(|kv| shared.keys.entry(kv));
-    match (newest, found) {
+    let found = answer.kvs.first().map(|kv| shared.keys.find(kv)).transpose()?.flatten();
+    match (newest, found.map(|found| found.entry)) {
         (Some(ours), Some(theirs)) if **ours == theirs => Ok(()),
         (Some(ours), _) => Err(End::Diverged(format!(
             "etcd has something else under key {} at revision {head} than this process has seen there: it was \
@@ -216,12 +257,13 @@ async fn verify(shared: &Shared) -> Result<(), End> {
 
 /// Loads everything anew after a gap. Watchers that have not read up to the head are told.
 async fn reload(shared: &Shared) -> Result<(), End> {
-    let state = load::newest(&shared.client, &shared.keys).await?;
+    let Loaded { state, stale } = load::newest(&shared.client, &shared.keys).await?;
     let seen = shared.tables.window().head;
     if state.head < seen {
         return Err(End::Diverged(went_back(seen, Some(state.head))));
     }
-    tracing::warn!(from = seen.get(), to = state.head.get(), "etcd was compacted past the head, loaded anew");
+    tracing::warn!(from = seen.get(), to = state.head.get(), "there is a gap in what etcd told, loaded anew");
+    shared.stale.replace(stale);
     let mut retainer = shared.retainer.lock().expect("no one panics while applying");
     *retainer = Retainer::new(retainer.keep);
     shared.tables.reset(state);

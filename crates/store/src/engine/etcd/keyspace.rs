@@ -1,8 +1,13 @@
 //! Where our keys lie in etcd: behind a prefix, beside one key of our own that no reader sees.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::{CommitError, Entry, Key, Revision, Txn, engine::etcd::wire::KeyValue, key::prefix_end};
+use crate::{
+    CommitError, Entry, Key, Revision, Txn, UnsealError, engine::etcd::wire::KeyValue, key::prefix_end,
+    seal::Sealer,
+};
 
 /// The key whose writes prove that a watch has caught up. It sorts before everything that has a name.
 const MARKER: &[u8] = b"\0windlass/barrier";
@@ -13,14 +18,23 @@ pub(super) struct Keyspace {
     prefix: Bytes,
     end: Bytes,
     marker: Bytes,
+    sealer: Sealer,
+}
+
+/// A version as readers see it.
+pub(super) struct Found {
+    pub(super) entry: Entry,
+    /// Whether it is sealed as it would be now.
+    pub(super) is_current: bool,
 }
 
 impl Keyspace {
-    /// The keys behind `prefix`, which ends with `/`.
-    pub(super) fn new(prefix: &str) -> Self {
+    /// The keys behind `prefix`, which ends with `/`, and what is kept of their values.
+    pub(super) fn new(prefix: &str, sealer: Sealer) -> Self {
         let end = prefix_end(prefix.as_bytes()).expect("a slash is not the last byte there is");
         let marker = [prefix.as_bytes(), MARKER].concat();
-        Keyspace { prefix: Bytes::copy_from_slice(prefix.as_bytes()), end: end.into(), marker: marker.into() }
+        let prefix = Bytes::copy_from_slice(prefix.as_bytes());
+        Keyspace { prefix, end: end.into(), marker: marker.into(), sealer }
     }
 
     /// The first key in etcd that may be ours.
@@ -52,11 +66,22 @@ impl Keyspace {
         (inner != MARKER && !inner.is_empty()).then(|| inner.into())
     }
 
-    /// A version as readers see it.
-    pub(super) fn entry(&self, kv: &KeyValue) -> Option<Entry> {
+    /// A version as readers see it; `None` when they do not.
+    pub(super) fn find(&self, kv: &KeyValue) -> Result<Option<Found>, UnsealError> {
+        let Some(key) = self.inner(&kv.key) else { return Ok(None) };
+        let opened = self.sealer.open(&key, &kv.value)?;
         // Copied, because what was received is a slice of the whole answer and would keep all of it.
-        let value = Bytes::copy_from_slice(&kv.value);
-        Some(Entry { key: self.inner(&kv.key)?, value, revision: revision_from(kv.mod_revision) })
+        let value = opened.value.map_or_else(|| Bytes::copy_from_slice(&kv.value), Bytes::from);
+        let entry = Entry { key, value, revision: revision_from(kv.mod_revision) };
+        Ok(Some(Found { entry, is_current: opened.is_current }))
+    }
+
+    /// The value as etcd has it.
+    pub(super) fn value(&self, key: &[u8], value: &Bytes) -> Bytes {
+        match self.sealer.seal(key, value) {
+            Cow::Borrowed(_) => value.clone(),
+            Cow::Owned(sealed) => sealed.into(),
+        }
     }
 
     /// Refuses to touch the hidden key.
@@ -86,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_marker_is_hidden_and_out_of_reach() {
-        let keys = Keyspace::new("/registry/");
+        let keys = Keyspace::new("/registry/", Sealer(None));
         assert_eq!(keys.inner(&keys.outer(b"pods/a")), Some("pods/a".into()));
         assert_eq!(keys.inner(&keys.marker()), None);
         assert_eq!(keys.inner(b"/other/a"), None);

@@ -4,17 +4,50 @@
 //! that follows take over without a gap. A process that starts goes as far back as its retention asks and
 //! etcd still knows, so that watchers of an earlier process find their place. Start at [`oldest`].
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     client::Client,
     failure::Failure,
-    keyspace::{Keyspace, number_of, revision_from},
+    keyspace::{Found, Keyspace, number_of, revision_from},
     wire::{KeyValue, RangeRequest, RangeResponse, WatchCreateRequest},
 };
-use crate::{Revision, tables::State};
+use crate::{Key, Revision, UnsealError, tables::State};
+
+/// What a load has found.
+pub(super) struct Loaded {
+    pub(super) state: State,
+    /// What is not sealed as it would be now.
+    pub(super) stale: BTreeMap<Key, Revision>,
+}
+
+/// Why nothing was loaded.
+pub(super) enum LoadError {
+    /// etcd did not answer as it should.
+    Failed(Failure),
+    /// A value cannot be opened.
+    Sealed(UnsealError),
+}
+
+impl From<Failure> for LoadError {
+    fn from(failure: Failure) -> Self {
+        LoadError::Failed(failure)
+    }
+}
+
+impl From<UnsealError> for LoadError {
+    fn from(error: UnsealError) -> Self {
+        LoadError::Sealed(error)
+    }
+}
+
+impl LoadError {
+    fn is_compacted(&self) -> bool {
+        matches!(self, LoadError::Failed(failure) if failure.is_compacted())
+    }
+}
 
 /// Bytes to ask for at once: enough to make round trips cheap, little enough that etcd answers others between.
 const PAGE_BYTES: usize = 4 << 20;
@@ -30,13 +63,19 @@ const MAX_PAGE: usize = 2000;
 const MAX_CHASES: usize = 3;
 
 /// Loads the oldest state that can be had, but not from more than `max_changes` revisions ago.
-pub(super) async fn oldest(client: &Client, keys: &Keyspace, max_changes: usize) -> Result<State, Failure> {
+pub(super) async fn oldest(
+    client: &Client,
+    keys: &Keyspace,
+    max_changes: usize,
+) -> Result<Loaded, LoadError> {
     let head = newest_revision(client, keys).await?;
     let back = u64::try_from(max_changes).unwrap_or(u64::MAX);
     let mut at = Revision::new(head.get().saturating_sub(back)).max(Revision::FIRST);
     for _ in 0..MAX_CHASES {
         match load(client, keys, at).await {
-            Err(failure) if failure.is_compacted() => at = first_readable(client, keys, at).await?,
+            Err(error) if error.is_compacted() => at = first_readable(client, keys, at).await?,
+            // From before the keys were changed. It is enough if what is there now can be opened.
+            Err(LoadError::Sealed(_)) => break,
             loaded => return loaded,
         }
     }
@@ -44,12 +83,12 @@ pub(super) async fn oldest(client: &Client, keys: &Keyspace, max_changes: usize)
 }
 
 /// Loads the newest state.
-pub(super) async fn newest(client: &Client, keys: &Keyspace) -> Result<State, Failure> {
+pub(super) async fn newest(client: &Client, keys: &Keyspace) -> Result<Loaded, LoadError> {
     loop {
         let at = newest_revision(client, keys).await?;
         match load(client, keys, at).await {
             // Only a load that took longer than the compaction interval gets here.
-            Err(failure) if failure.is_compacted() => continue,
+            Err(error) if error.is_compacted() => continue,
             loaded => return loaded,
         }
     }
@@ -63,8 +102,9 @@ pub(super) async fn newest_revision(client: &Client, keys: &Keyspace) -> Result<
 }
 
 /// Loads the state at one revision, page by page.
-async fn load(client: &Client, keys: &Keyspace, at: Revision) -> Result<State, Failure> {
+async fn load(client: &Client, keys: &Keyspace, at: Revision) -> Result<Loaded, LoadError> {
     let mut state = State::empty(at);
+    let mut stale = BTreeMap::new();
     let mut start = keys.start();
     let mut limit = FIRST_PAGE;
     loop {
@@ -77,10 +117,14 @@ async fn load(client: &Client, keys: &Keyspace, at: Revision) -> Result<State, F
         };
         let RangeResponse { kvs, more, .. } = client.call(request).await?;
         let n_bytes: usize = kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
-        for entry in kvs.iter().filter_map(|kv| keys.entry(kv)) {
+        for kv in &kvs {
+            let Some(Found { entry, is_current }) = keys.find(kv)? else { continue };
+            if !is_current {
+                stale.insert(entry.key.clone(), entry.revision);
+            }
             state.load(Arc::new(entry));
         }
-        let Some(last) = kvs.last().filter(|_| more) else { return Ok(state) };
+        let Some(last) = kvs.last().filter(|_| more) else { return Ok(Loaded { state, stale }) };
         start = key_after(last);
         limit = (PAGE_BYTES / (n_bytes / kvs.len()).max(1)).clamp(1, MAX_PAGE);
     }

@@ -14,6 +14,7 @@ mod failure;
 mod feed;
 mod keyspace;
 mod load;
+mod reseal;
 mod wire;
 
 use std::{
@@ -28,9 +29,17 @@ use tokio::{
     task::JoinSet,
 };
 
-use self::{barrier::Asker, client::Client, failure::Failure, keyspace::Keyspace};
+use self::{
+    barrier::Asker,
+    client::Client,
+    failure::Failure,
+    keyspace::Keyspace,
+    load::{LoadError, Loaded},
+    reseal::Stale,
+};
 use crate::{
     CommitError, Read, ReadError, Revision, Snapshot, Store, Txn, Watch, Window,
+    seal::Sealer,
     tables::{Retainer, Tables},
     watch::Hub,
 };
@@ -60,6 +69,8 @@ struct Shared {
     progress: watch::Sender<bool>,
     askers_tx: mpsc::UnboundedSender<Asker>,
     request_timeout: Duration,
+    /// What is to be sealed anew.
+    stale: Stale,
 }
 
 impl Shared {
@@ -76,11 +87,16 @@ impl Etcd {
     pub async fn connect(config: EtcdConfig) -> Result<Self, ConnectError> {
         config.validate()?;
         let client = Client::new(&config)?;
-        let EtcdConfig { endpoints, prefix, retention, request_timeout, compaction_interval, .. } = config;
+        let EtcdConfig { endpoints, prefix, retention, request_timeout, compaction_interval, seal, .. } =
+            config;
         let failed = |source| ConnectError::Load { endpoints: endpoints.join(","), source };
-        let keys = Keyspace::new(&prefix);
-        let state = load::oldest(&client, &keys, retention.min_changes).await;
-        let tables = Arc::new(Tables::new(state.map_err(|failure| failed(failure.into()))?));
+        let keys = Keyspace::new(&prefix, Sealer(seal));
+        let loaded = load::oldest(&client, &keys, retention.min_changes).await;
+        let Loaded { state, stale } = loaded.map_err(|error| match error {
+            LoadError::Failed(failure) => failed(failure.into()),
+            LoadError::Sealed(error) => ConnectError::Sealed(error),
+        })?;
+        let tables = Arc::new(Tables::new(state));
         let hub = Hub::new(tables.clone());
         hub.spawn_publisher().map_err(ConnectError::Thread)?;
         let (askers_tx, askers_rx) = mpsc::unbounded_channel();
@@ -94,6 +110,7 @@ impl Etcd {
             progress: watch::channel(true).0,
             askers_tx,
             request_timeout,
+            stale: Stale::new(stale),
         });
         let mut tasks = JoinSet::new();
         let mut spawn = |task| spawn_until_stopped(&mut tasks, &shared, task);
@@ -103,8 +120,10 @@ impl Etcd {
         if let Some(interval) = compaction_interval {
             spawn(Box::pin(compaction::run(shared.clone(), interval)));
         }
-        let store = Etcd { shared, gate: RwLock::default(), tasks: tasks.into() };
+        let mut store = Etcd { shared, gate: RwLock::default(), tasks: tasks.into() };
         store.replay().await.map_err(|error| failed(error.into()))?;
+        let resealing = Box::pin(reseal::run(store.shared.clone()));
+        spawn_until_stopped(store.tasks.get_mut(), &store.shared, resealing);
         Ok(store)
     }
 
@@ -187,6 +206,10 @@ impl Store for Etcd {
 
     async fn stopped(&self) -> Arc<str> {
         self.shared.hub.stopped().await
+    }
+
+    fn to_reseal(&self) -> u64 {
+        self.shared.stale.len()
     }
 
     async fn close(&self) {

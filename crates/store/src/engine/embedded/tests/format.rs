@@ -8,6 +8,7 @@ use crate::{
         frame::{Frame, FrameBuilder, FrameKind},
         header::{FileKind, StoreId},
     },
+    seal::Sealer,
 };
 
 /// The frame of the worked example in docs/store-format.md.
@@ -20,7 +21,7 @@ fn example() -> (Vec<u8>, u64) {
     let put = Change { key: "a".into(), revision, current: Some(entry("a", 2)), previous: None };
     let delete = Change { key: "b".into(), revision, current: None, previous: Some(entry("b", 1)) };
     let mut frame = FrameBuilder::default();
-    frame.txns(&[Arc::new(put), Arc::new(delete)]);
+    frame.txns(&[Arc::new(put), Arc::new(delete)], &Sealer(None));
     let (bytes, _) = frame.finish(FrameKind::Txns, revision, 0, 0, seed);
     (bytes.to_vec(), seed)
 }

@@ -6,6 +6,7 @@ use super::world::{ManualClock, RETENTION, SIZES};
 use crate::{
     Directory, Disk, Expect, Revision, Txn,
     engine::embedded::{Parts, live::LiveDisk, recovery::Recovered},
+    seal::Sealer,
 };
 
 /// Updates ten keys, forgets all history and rewrites the base: nothing that was there before is needed.
@@ -27,7 +28,8 @@ fn what_is_opened_stays_readable_when_all_its_files_are_replaced() {
     let directory = || Directory::open(home.path()).expect("a temporary directory");
     let disk: Arc<dyn Disk> = Arc::new(directory());
     let mut parts =
-        Parts::open(disk.clone(), Arc::new(ManualClock::default()), RETENTION, SIZES).expect("it opens");
+        Parts::open(disk.clone(), Arc::new(ManualClock::default()), RETENTION, SIZES, Sealer(None))
+            .expect("it opens");
     turn_over(&mut parts, 1);
     let acknowledged = parts.writer.tables.window().head;
     let (pinned, manifest) = LiveDisk::pin(&directory()).expect("nobody writes now");
@@ -38,7 +40,8 @@ fn what_is_opened_stays_readable_when_all_its_files_are_replaced() {
     let after = disk.list().expect("a directory");
     assert!(before.iter().filter(|name| *name != "MANIFEST").all(|name| !after.contains(name)), "too gentle");
 
-    let found = Recovered::read(&pinned, manifest, true).expect("what was opened is readable").state;
+    let found =
+        Recovered::read(&pinned, manifest, true, &Sealer(None)).expect("what was opened is readable").state;
     assert!(found.head >= acknowledged);
     // Every tenth revision ends a round; each key is of the round its revision says.
     for entry in found.live.values() {

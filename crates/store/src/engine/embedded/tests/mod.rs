@@ -5,4 +5,5 @@ mod format;
 mod live;
 mod power_cut;
 mod rot;
+mod sealed;
 mod world;

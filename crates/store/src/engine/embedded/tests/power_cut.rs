@@ -3,7 +3,7 @@
 //! `WINDLASS_POWER_CUTS` sets the number of images: a million by
 //! `WINDLASS_POWER_CUTS=1000000 cargo test -p windlass-store --lib power_cut`.
 
-use super::world::{Bounds, Model, World, verify};
+use super::world::{Bounds, Model, Sealing, World, sealed, verify};
 use crate::{
     engine::embedded::planted::{Bug, plant},
     sim::{Image, Mark, Replay, SimDisk},
@@ -84,6 +84,13 @@ fn nothing_acknowledged_is_lost_by_a_power_cut() {
         .map_or(20_000, |number| number.parse().expect("WINDLASS_POWER_CUTS is a number"));
     let n_images = cut_worlds(n_images).unwrap_or_else(|why| panic!("{why}"));
     println!("{n_images} images, nothing lost");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_power_cut_while_sealed() {
+    for sealing in [Sealing::OneKey, Sealing::Rotating] {
+        sealed(sealing, || cut_worlds(6_000)).unwrap_or_else(|why| panic!("{sealing:?}: {why}"));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Damage to any byte of any file: found and named, or provably without effect; never served.
 
-use super::world::{ManualClock, World, compare, open};
+use super::world::{ManualClock, Sealing, World, compare, open, sealed};
 use crate::{
     engine::embedded::OpenError,
     sim::{Image, Rot, SimDisk},
@@ -36,6 +36,16 @@ fn is_found(world: &World, head: u64, image: Image, what: &str) -> bool {
 
 #[test]
 fn a_flipped_bit_in_any_byte_is_found() {
+    flip_every_byte();
+}
+
+#[test]
+fn a_flipped_bit_in_any_byte_of_a_sealed_store_is_found() {
+    sealed(Sealing::OneKey, flip_every_byte);
+    sealed(Sealing::Rotating, flip_every_byte);
+}
+
+fn flip_every_byte() {
     let (world, head) = closed_world(3);
     let image = world.disk.image();
     let (mut n_found, mut n_harmless) = (0, 0);

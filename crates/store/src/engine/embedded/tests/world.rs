@@ -4,6 +4,7 @@
 //! rotations, checkpoints, compactions, clean closes and crashes.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     ops::RangeInclusive,
     sync::{
@@ -17,7 +18,9 @@ use fastrand::Rng;
 
 use crate::{
     Clock, CommitError, Disk, Expect, Retention, Revision, Snapshot, Txn,
+    conformance::ToySeal,
     engine::embedded::{OpenError, Parts, checkpoint::Sizes},
+    seal::Sealer,
     sim::{Image, Mark, SimDisk},
 };
 
@@ -98,9 +101,45 @@ pub(super) struct World {
     n_values: u64,
 }
 
+/// How the stores that this thread opens are sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sealing {
+    Not,
+    /// Always with the same key.
+    OneKey,
+    /// Every time they are opened the next of three keys is the current one.
+    Rotating,
+}
+
+thread_local! {
+    static SEALING: Cell<Sealing> = const { Cell::new(Sealing::Not) };
+    static N_OPENED: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Runs `test` with sealed stores.
+pub(super) fn sealed<T>(sealing: Sealing, test: impl FnOnce() -> T) -> T {
+    SEALING.set(sealing);
+    let outcome = test();
+    SEALING.set(Sealing::Not);
+    outcome
+}
+
+fn sealer() -> Sealer {
+    match SEALING.get() {
+        Sealing::Not => Sealer(None),
+        Sealing::OneKey => Sealer(Some(Arc::new(ToySeal::new([1])))),
+        Sealing::Rotating => {
+            let first = (N_OPENED.get() + 1) % 3;
+            N_OPENED.set(first);
+            Sealer(Some(Arc::new(ToySeal::new((0..3).map(|idx| (first + idx) % 3)))))
+        }
+    }
+}
+
 /// Opens the store on `disk` as tests do.
 pub(super) fn open(disk: &SimDisk, clock: &ManualClock) -> Result<Parts, OpenError> {
-    Parts::open(Arc::new(disk.clone()) as Arc<dyn Disk>, Arc::new(clock.clone()), RETENTION, SIZES)
+    let disk = Arc::new(disk.clone()) as Arc<dyn Disk>;
+    Parts::open(disk, Arc::new(clock.clone()), RETENTION, SIZES, sealer())
 }
 
 impl World {

@@ -1,0 +1,173 @@
+//! Keeps the levels and schemas that every server has, and hears of changes.
+//!
+//! At the start, what is missing is created, and what carries the annotation that allows it is brought back to what it
+//! should be. Then the server follows the objects in the store, goes by them, and says of every schema whether its
+//! level exists.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::{join_all, try_join_all};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use windlass_machinery::object::{Object, int_at, list_at, metadata_mut, name, str_at};
+use windlass_store::{Delivery, Read, ReadError};
+
+use super::objects::{self, GROUP, Given, LEVELS, SCHEMAS};
+use crate::{
+    ApiServer, StartError,
+    crd::{Condition, condition, set_condition},
+    registry::parse,
+    resources::Resource,
+    startup,
+    status::Outcome,
+};
+
+/// Whether the server may bring an object back to what it should be.
+const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
+
+/// How long it takes until what failed is tried anew.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Creates what is missing, goes by what is there, and follows it from then on.
+pub(crate) async fn start(server: &Arc<ApiServer>) -> Result<(), StartError> {
+    let (levels, schemas) = (objects::levels(), objects::schemas());
+    let levels = levels.iter().map(|given| keep(server, LEVELS, given));
+    let schemas = schemas.iter().map(|given| keep(server, SCHEMAS, given));
+    try_join_all(levels).await?;
+    try_join_all(schemas).await?;
+    server.fairness.refresh(&server.registry).await;
+    tell(server).await;
+    let server = Arc::clone(server);
+    tokio::spawn(async move {
+        let mut draining = server.draining();
+        loop {
+            tokio::select! {
+                _ = draining.wait_for(|draining| *draining) => return,
+                outcome = follow(&server) => if let Err(error) = outcome {
+                    tracing::debug!(%error, "the watch on flow schemas broke off and begins anew");
+                },
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    });
+    Ok(())
+}
+
+async fn keep(server: &Arc<ApiServer>, plural: &str, given: &Given) -> Result<(), StartError> {
+    let annotations = json!({AUTOUPDATE: "true"});
+    let object = json!({"metadata": {"name": given.name, "annotations": annotations}, "spec": given.spec});
+    startup::ensure(server, GROUP, plural, "", object).await?;
+    let catalog = server.registry.catalog.load_full();
+    let Some(resource) = catalog.get(GROUP, plural) else { return Ok(()) };
+    restore(server, resource, given).await.map_err(|status| StartError::Bootstrap {
+        what: format!("{plural}/{}", given.name),
+        why: status.to_string(),
+    })
+}
+
+/// Brings an object back to what it should be, where that is wanted.
+async fn restore(server: &ApiServer, resource: &Resource, given: &Given) -> Outcome<()> {
+    let entry = server.registry.get(resource, "", given.name, None).await?;
+    if !differs(&parse(&entry)?, given) {
+        return Ok(());
+    }
+    let user = startup::itself();
+    let change = |object: &Object| {
+        let mut object = object.clone();
+        if differs(&object, given) {
+            object.insert("spec".to_owned(), given.spec.clone());
+            let annotations = metadata_mut(&mut object).entry("annotations").or_insert_with(|| json!({}));
+            annotations[AUTOUPDATE] = "true".into();
+        }
+        Ok(object)
+    };
+    let mut author = startup::author(&user, resource);
+    server.registry.update(resource, "", given.name, None, &change, &mut author).await?;
+    Ok(())
+}
+
+/// Whether an object is not what it should be, and may be changed.
+fn differs(object: &Object, given: &Given) -> bool {
+    let is_ours = match str_at(object, &["metadata", "annotations", AUTOUPDATE]) {
+        _ if given.is_mandatory => true,
+        Some(allows) => allows == "true",
+        // Nobody has touched it.
+        None => int_at(object, &["metadata", "generation"]) == Some(1),
+    };
+    is_ours && object.get("spec") != Some(&given.spec)
+}
+
+/// Follows the objects until a watch breaks.
+async fn follow(server: &ApiServer) -> Result<(), ReadError> {
+    let store = &server.registry.store;
+    let catalog = server.registry.catalog.load_full();
+    let (Some(levels), Some(schemas)) = (catalog.get(GROUP, LEVELS), catalog.get(GROUP, SCHEMAS)) else {
+        return Ok(());
+    };
+    let snapshot = store.snapshot(Read::Seen).await?;
+    let mut levels = store.watch(levels.prefix.as_bytes(), snapshot.revision()).await?;
+    let mut schemas = store.watch(schemas.prefix.as_bytes(), snapshot.revision()).await?;
+    server.fairness.adopt(&snapshot, &catalog);
+    drop(snapshot);
+    loop {
+        let delivery = tokio::select! {
+            delivery = levels.next() => delivery?,
+            delivery = schemas.next() => delivery?,
+        };
+        if matches!(delivery, Delivery::Changes(_)) {
+            server.fairness.refresh(&server.registry).await;
+            tell(server).await;
+        }
+    }
+}
+
+/// Says of every schema whether its level exists.
+async fn tell(server: &ApiServer) {
+    let Ok(view) = server.registry.view().await else { return };
+    let Some(row) = view.catalog.get(GROUP, SCHEMAS) else { return };
+    let schemas = view.snapshot.iter(row.prefix.as_bytes(), None).filter_map(|entry| parse(entry).ok());
+    let wrong: Vec<(String, Condition)> = schemas
+        .filter_map(|schema| {
+            let level = str_at(&schema, &["spec", "priorityLevelConfiguration", "name"]).unwrap_or_default();
+            let dangling = dangling(level, view.has(GROUP, LEVELS, "", level));
+            (!says(&schema, &dangling)).then(|| (name(&schema).to_owned(), dangling))
+        })
+        .collect();
+    join_all(wrong.iter().map(async |(schema, dangling)| {
+        if let Err(error) = write_status(server, row, schema, dangling).await {
+            tracing::debug!(schema, %error, "the status of a flow schema could not be written");
+        }
+    }))
+    .await;
+}
+
+fn dangling(level: &str, exists: bool) -> Condition {
+    let about = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
+    match exists {
+        true => condition("Dangling", false, "Found", &format!("{about} and it exists")),
+        false => condition("Dangling", true, "NotFound", &format!("{about} but there is no such object")),
+    }
+}
+
+fn says(schema: &Object, condition: &Condition) -> bool {
+    let said = list_at(schema, &["status", "conditions"]);
+    let field = |said: &Value, field: &str| said.get(field).and_then(Value::as_str).map(str::to_owned);
+    let said = said.iter().find(|said| field(said, "type").as_deref() == Some(&condition.kind));
+    said.is_some_and(|said| {
+        field(said, "status").as_deref() == Some(&condition.status)
+            && field(said, "message").as_deref() == Some(&condition.message)
+    })
+}
+
+async fn write_status(server: &ApiServer, row: &Resource, schema: &str, dangling: &Condition) -> Outcome<()> {
+    let user = startup::itself();
+    let now = Timestamp::now();
+    let change = |object: &Object| {
+        let mut object = object.clone();
+        set_condition(&mut object, dangling, now);
+        Ok(object)
+    };
+    let mut author = startup::author(&user, row);
+    server.registry.update(row, "", schema, row.part("status"), &change, &mut author).await?;
+    Ok(())
+}
