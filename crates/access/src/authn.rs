@@ -54,8 +54,16 @@ impl<'a> Shown<'a> {
 
     /// The headers that are needed to ask again later.
     pub fn kept(&self) -> HeaderMap {
-        let kept = [header::AUTHORIZATION, header::USER_AGENT];
-        kept.into_iter().filter_map(|name| Some((name.clone(), self.headers.get(&name)?.clone()))).collect()
+        let is_kept = |name: &header::HeaderName| {
+            [header::AUTHORIZATION, header::USER_AGENT].contains(name)
+                || name.as_str().starts_with("impersonate-")
+        };
+        let kept = self.headers.iter().filter(|(name, _)| is_kept(name));
+        let mut headers = HeaderMap::new();
+        for (name, value) in kept {
+            headers.append(name, value.clone());
+        }
+        headers
     }
 }
 

@@ -14,6 +14,7 @@ pub mod issuers;
 pub mod jwt;
 mod kubectl;
 pub mod localhost;
+pub mod rbac;
 pub mod tokens;
 mod user;
 pub mod user_tokens;

@@ -20,7 +20,7 @@ use windlass_store::{ReadError, Store};
 use crate::{
     Config,
     access::{
-        Access, Allowed,
+        self, Access, Allowed, Rights,
         fairness::{self, Fairness, Flow, Seat},
         issuers::Trust,
     },
@@ -66,7 +66,7 @@ pub struct ApiServer {
     pub(crate) discovery: Discovery,
     pub(crate) openapi: Documents,
     pub(crate) metrics: Metrics,
-    pub(crate) access: Access,
+    pub(crate) access: Arc<Access>,
     pub(crate) issuers: Trust,
     /// Who is served now and who waits.
     pub(crate) fairness: Arc<Fairness>,
@@ -84,6 +84,7 @@ impl ApiServer {
     /// Opens the registry over a store and creates the objects that every server has.
     pub async fn start(config: Config, store: Arc<dyn Store>) -> Result<Arc<Self>, StartError> {
         let catalog = Arc::new(Catalog::new(builtin::rows()));
+        let rights = Rights::new(Arc::clone(&store));
         let services = StoredServices { store: Arc::clone(&store), catalog: Arc::clone(&catalog) };
         let webhooks = Arc::new(Webhooks::new(Arc::new(services)));
         let admission = admission::AdmissionConfig {
@@ -94,7 +95,8 @@ impl ApiServer {
         };
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
-        let access = Access::new(&config.authentication, issuers.authenticator(), &store, &catalog)?;
+        let authenticator = issuers.authenticator();
+        let access = Access::new(&config.authentication, authenticator, &store, &catalog, &rights)?;
         let metrics = Metrics::new(config.audit.as_deref());
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
@@ -106,11 +108,12 @@ impl ApiServer {
                 plugins,
                 lines: Arc::default(),
                 versions: Arc::new(Versions::new(webhooks)),
+                rights,
                 unrestricted: config.unrestricted_update,
             },
             fairness: Fairness::new(&config, metrics.flows.clone()),
             metrics,
-            access,
+            access: Arc::new(access),
             issuers,
             draining_tx: watch::channel(false).0,
             requests: AtomicU64::new(fastrand::u64(..)),
@@ -118,6 +121,7 @@ impl ApiServer {
         });
         crd::start(&server).await?;
         startup::bootstrap(&server).await?;
+        access::bootstrap::start(&server).await?;
         fairness::start(&server).await?;
         startup::expire_events(&server);
         Trust::start(&server);
@@ -244,7 +248,11 @@ impl ApiServer {
                 return Err(outcome.err().unwrap_or_else(Status::unauthorized));
             }
         };
+        call.peer = peer.clone();
         call.trail = Trail::begin(audit, call, peer, route.as_ref()).await?;
+        if let Err(status) = self.access.impersonate(call) {
+            return call.judged(Err(status));
+        }
         let Some(route) = route else {
             let outcome = self.access.authorize_path(call);
             call.judged(outcome)?;
@@ -330,6 +338,10 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: http::HeaderMap,
     pub(crate) user: Arc<User>,
+    /// Who asks in the name of the user, where that is someone else.
+    pub(crate) impersonator: Option<Arc<User>>,
+    /// The connection it came over.
+    pub(crate) peer: Peer,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
     /// How fairness has classified it.
@@ -352,6 +364,8 @@ impl Call {
             query: Query::parse(uri.query()),
             headers,
             user: User::anonymous(),
+            impersonator: None,
+            peer: Peer::default(),
             warnings: vec![],
             flow: None,
             uri,

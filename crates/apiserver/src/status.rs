@@ -111,6 +111,14 @@ impl Status {
         Self::about(resource, name, 403, "Forbidden", message)
     }
 
+    /// 403: a user may not do this to objects of a resource, which need not be one that is served.
+    pub(crate) fn forbidden_on(group: &str, plural: &str, name: &str, why: &str) -> Box<Self> {
+        let dot = if group.is_empty() { "" } else { "." };
+        let object = if name.is_empty() { String::new() } else { format!(" {name:?}") };
+        let message = format!("{plural}{dot}{group}{object} is forbidden: {why}");
+        Self::new(403, "Forbidden", message).with("name", name).with("group", group).with("kind", plural)
+    }
+
     /// 403: this user may not do this.
     pub fn not_allowed(message: impl Into<String>) -> Box<Self> {
         Self::new(403, "Forbidden", message)

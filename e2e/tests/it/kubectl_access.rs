@@ -86,6 +86,99 @@ fn asked_of(name: &str, signer: &str, usage: &str, asked: &str) -> String {
     )
 }
 
+#[test]
+fn a_role_limits_what_someone_may_do() {
+    let server = Server::start();
+    server.kubectl("create role reader --verb=get,list,watch --resource=pods,configmaps").ok();
+    server.kubectl("create rolebinding ann --role=reader --user=ann").ok();
+    server.kubectl("create configmap c --from-literal=a=b").ok();
+    contains(&server.kubectl("get configmap c --as ann").ok(), &["c"]);
+    contains(
+        &server.kubectl("get secrets --as ann").fails(),
+        &["User \"ann\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\""],
+    );
+    contains(
+        &server.kubectl("delete configmap c --as ann").fails(),
+        &["cannot delete resource \"configmaps\""],
+    );
+    contains(&server.kubectl("get configmaps -n kube-system --as ann").fails(), &["Forbidden"]);
+    assert_eq!(server.kubectl("auth can-i list pods --as ann").ok(), "yes\n");
+    assert_eq!(server.kubectl("auth can-i delete pods --as ann").run().stdout, "no\n");
+    assert_eq!(server.kubectl("auth can-i get pods --subresource=log --as ann").run().stdout, "no\n");
+    assert_eq!(server.kubectl("auth can-i get /version --as ann").ok(), "yes\n");
+    assert_eq!(server.kubectl("auth can-i get /metrics --as ann").run().stdout, "no\n");
+    let list = server.kubectl("auth can-i --list --as ann").ok();
+    contains(
+        &list,
+        &[
+            "configmaps",
+            "pods",
+            "[get list watch]",
+            "selfsubjectaccessreviews.authorization.k8s.io",
+            "/openapi/*",
+        ],
+    );
+    assert!(!list.contains("*.*"), "{list}");
+}
+
+#[test]
+fn one_can_be_someone_else() {
+    let server = Server::start();
+    let me = server.kubectl("auth whoami -o json --as ann --as-group staff --as-uid 7").ok();
+    let me: serde_json::Value = serde_json::from_str(&me).expect("JSON");
+    let info = &me["status"]["userInfo"];
+    assert_eq!(info["username"], "ann");
+    assert_eq!(info["groups"], serde_json::json!(["staff", "system:authenticated"]));
+    assert_eq!(info["uid"], "7");
+    server.kubectl("create clusterrolebinding staff --clusterrole=view --group=staff").ok();
+    server.kubectl("get pods -A --as ann --as-group staff").ok();
+    contains(
+        &server.kubectl("get pods -A --as ann").fails(),
+        &["cannot list resource \"pods\"", "at the cluster scope"],
+    );
+    server.kubectl("create clusterrolebinding robot --clusterrole=view --serviceaccount=default:robot").ok();
+    server.kubectl("get pods -A --as system:serviceaccount:default:robot").ok();
+    contains(
+        &server.kubectl("get secrets -A --as system:serviceaccount:default:robot").fails(),
+        &["Forbidden"],
+    );
+}
+
+#[test]
+fn roles_are_reconciled_and_not_escalated() {
+    let server = Server::start();
+    let roles = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: r, namespace: default}
+rules:
+- {apiGroups: [''], resources: [pods], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: b, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}
+";
+    contains(
+        &server.kubectl("auth reconcile -f -").yaml(roles).ok(),
+        &["role.rbac.authorization.k8s.io/r reconciled"],
+    );
+    assert_eq!(server.kubectl("auth can-i get pods --as ann").ok(), "yes\n");
+    let more = roles.replace("verbs: [get]", "verbs: [list]");
+    server.kubectl("auth reconcile -f -").yaml(&more).ok();
+    for verb in ["get", "list"] {
+        assert_eq!(server.kubectl(&format!("auth can-i {verb} pods --as ann")).ok(), "yes\n");
+    }
+    server.kubectl("create rolebinding admin --clusterrole=admin --user=ann").ok();
+    contains(
+        &server.kubectl("create role s --verb=get --resource=nodes --as ann").fails(),
+        &["attempting to grant RBAC permissions not currently held", "Resources:[\"nodes\"]"],
+    );
+    server.kubectl("create role s --verb=get --resource=secrets --as ann").ok();
+}
+
 /// A request for a certificate, made with `openssl req -new -newkey ed25519 -nodes -subj /CN=ann | base64 -w0`.
 fn request(name: &str) -> String {
     format!(

@@ -7,23 +7,29 @@
 mod accounts;
 mod authentication;
 mod bearers;
+pub(crate) mod bootstrap;
 pub(crate) mod fairness;
+mod impersonation;
 pub(crate) mod issuers;
+#[cfg(test)]
+mod matrix;
+mod permit;
 mod review;
+mod rights;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 use jiff::Timestamp;
 use windlass_access::{
-    Attributes, KubectlRules, MASTERS, User, Wanted,
+    Attributes, KubectlRules, User, Wanted,
     authn::{Authenticator, Certificates, Chain, Identity, Peer, Refusal, Shown},
     localhost::Localhost,
 };
 use windlass_store::Store;
 
-pub(crate) use self::accounts::Accounts;
 pub use self::authentication::{AccountIssuer, Authentication};
+pub(crate) use self::{accounts::Accounts, permit::Permit, rights::Rights};
 use crate::{
     http::{Route, Target},
     metrics::Metrics,
@@ -49,6 +55,7 @@ impl Allowed {
 /// Everything that decides about access.
 pub(crate) struct Access {
     chain: Chain,
+    rights: Arc<Rights>,
     /// Those who come with tokens that are made here.
     pub(crate) accounts: Arc<Accounts>,
     kubectl: KubectlRules,
@@ -61,6 +68,7 @@ impl Access {
         issuers: Arc<dyn Authenticator>,
         store: &Arc<dyn Store>,
         catalog: &Arc<Catalog>,
+        rights: &Arc<Rights>,
     ) -> Result<Self, StartError> {
         let accounts = Arc::new(Accounts::new(config, store, catalog)?);
         let mut authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
@@ -69,7 +77,13 @@ impl Access {
         authenticators.push(issuers);
         authenticators.extend(bearers::of_secrets(config, store, catalog));
         authenticators.push(Arc::new(Localhost));
-        Ok(Access { chain: Chain::new(authenticators), accounts, kubectl: config.kubectl })
+        let (chain, rights) = (Chain::new(authenticators), Arc::clone(rights));
+        Ok(Access { chain, rights, accounts, kubectl: config.kubectl })
+    }
+
+    /// Who has which roles.
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.rights
     }
 
     /// Who asks.
@@ -88,11 +102,17 @@ impl Access {
         })?;
         tracing::debug!(by = identity.by, user = identity.user.name, "credentials accepted");
         metrics.known(identity.by, &identity.user.name);
-        let impersonates = headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
-        match impersonates {
-            true => Err(Status::not_allowed("impersonation is not supported by this server")),
-            false => Ok(identity),
+        Ok(identity)
+    }
+
+    /// Puts whomever the request is to be made for in the place of whoever asks, if they may do that.
+    pub(crate) fn impersonate(&self, call: &mut Call) -> Outcome<()> {
+        if let Some(user) = impersonation::impersonated(&self.rights, &call.user, &call.headers)? {
+            let own = std::mem::replace(&mut call.user, user);
+            tracing::debug!(user = own.name, impersonated = call.user.name, "impersonation");
+            call.impersonator = Some(own);
         }
+        Ok(())
     }
 
     /// Who asks, unless they may not ask this way.
@@ -108,34 +128,34 @@ impl Access {
 
     /// Whether whoever asks may have this route.
     pub(crate) fn authorize(&self, call: &Call, route: Route) -> Outcome<Allowed> {
-        let attributes = route.wanted(call);
-        match self.allows(&call.user, &attributes) {
-            true => Ok(Allowed(route)),
-            false => Err(forbidden(call, &attributes, &route)),
-        }
+        self.require(&call.user, &route.wanted(call))?;
+        Ok(Allowed(route))
     }
 
     /// Whether a path that nothing is served at may be asked for.
     pub(crate) fn authorize_path(&self, call: &Call) -> Outcome<()> {
-        let attributes = Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) };
-        match self.allows(&call.user, &attributes) {
+        self.require(&call.user, &Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) })
+    }
+
+    /// Whether whoever asks may also create what they ask to change, where it is not there.
+    pub(crate) fn authorize_creation(&self, call: &Call, target: &Target) -> Outcome<()> {
+        self.require(&call.user, &Attributes { verb: "create", ..target.wanted(call) })
+    }
+
+    /// Goes the whole way once more for someone who was let in before.
+    async fn ask(&self, peer: &Peer, headers: &HeaderMap, attributes: &Attributes<'_>) -> Outcome<()> {
+        let identity = self.identify(Shown { peer, headers }).await?;
+        let user = identity.map_err(|_| Status::unauthorized())?.user;
+        let user = impersonation::impersonated(&self.rights, &user, headers)?.unwrap_or(user);
+        self.require(&user, attributes)
+    }
+
+    fn require(&self, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
+        match self.rights.allow(user, attributes) {
             true => Ok(()),
-            false => Err(forbidden_path(&call.user, &attributes, &call.path)),
+            false => Err(forbidden(&user.name, attributes)),
         }
     }
-
-    fn allows(&self, user: &User, attributes: &Attributes<'_>) -> bool {
-        let is_public = matches!(attributes.wanted, Wanted::Path(path) if is_public(path));
-        is_public || user.is_in(MASTERS)
-    }
-}
-
-/// What everyone may see: whether the server is well, and what it is.
-fn is_public(path: &str) -> bool {
-    const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
-    PUBLIC
-        .iter()
-        .any(|public| path.strip_prefix(public).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 impl Route {
@@ -161,47 +181,54 @@ impl Route {
 }
 
 impl Target {
-    fn wanted<'a>(&'a self, call: &'a Call) -> Attributes<'a> {
-        let name = self.name.as_deref().unwrap_or_default();
+    /// What a role has to name to allow this.
+    pub(crate) fn wanted<'a>(&'a self, call: &'a Call) -> Attributes<'a> {
+        let verb = call.verb(self);
+        let own = self.name.as_deref().unwrap_or_default();
         let is_namespace = self.resource.group.is_empty() && self.resource.plural == "namespaces";
+        let is_many = own.is_empty() && matches!(verb, "list" | "watch" | "deletecollection");
+        let name = if is_many { selected_name(call.query.get("fieldSelector")) } else { own };
         Attributes {
-            verb: call.verb(self),
+            verb,
             wanted: Wanted::Resource {
                 group: &self.resource.group,
                 version: &self.version,
                 resource: &self.resource.plural,
                 subresource: self.sub.as_deref().unwrap_or_default(),
-                namespace: if is_namespace { name } else { &self.namespace },
+                namespace: if is_namespace { own } else { &self.namespace },
                 name,
             },
         }
     }
 }
 
-fn forbidden(call: &Call, attributes: &Attributes<'_>, route: &Route) -> Box<Status> {
-    match route {
-        Route::Resource(target) => forbidden_resource(call, target, attributes.verb),
-        _ => forbidden_path(&call.user, attributes, &call.path),
-    }
+/// The one object that a field selector chooses, if it does: who may see that one may list it so.
+fn selected_name(selector: &str) -> &str {
+    let named = selector.split(',').find_map(|part| part.trim().strip_prefix("metadata.name="));
+    let name = named.map(|name| name.strip_prefix('=').unwrap_or(name)).unwrap_or_default();
+    let is_name = windlass_machinery::names::path_segment(name, false).is_none() && !name.contains('\\');
+    if is_name { name } else { "" }
 }
 
-fn forbidden_path(user: &User, attributes: &Attributes<'_>, path: &str) -> Box<Status> {
-    Status::not_allowed(format!("forbidden: User {:?} cannot {} path {path:?}", user.name, attributes.verb))
-}
-
-fn forbidden_resource(call: &Call, target: &Target, verb: &str) -> Box<Status> {
-    let resource = &target.resource;
-    let plural = match &target.sub {
-        Some(sub) => format!("{}/{sub}", resource.plural),
-        None => resource.plural.clone(),
+/// 403, in the words of Kubernetes.
+fn forbidden(user: &str, attributes: &Attributes<'_>) -> Box<Status> {
+    let verb = attributes.verb;
+    let (group, resource, subresource, namespace, name) = match attributes.wanted {
+        Wanted::Path(path) => {
+            return Status::not_allowed(format!("forbidden: User {user:?} cannot {verb} path {path:?}"));
+        }
+        Wanted::Resource { group, resource, subresource, namespace, name, .. } => {
+            (group, resource, subresource, namespace, name)
+        }
     };
-    let scope = match target.namespace.as_str() {
+    let whole = match subresource {
+        "" => resource.to_owned(),
+        sub => format!("{resource}/{sub}"),
+    };
+    let scope = match namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
     };
-    let why = format!(
-        "User {:?} cannot {verb} resource {plural:?} in API group {:?} {scope}",
-        call.user.name, resource.group
-    );
-    Status::forbidden(resource, target.name.as_deref().unwrap_or_default(), &why)
+    let why = format!("User {user:?} cannot {verb} resource {whole:?} in API group {group:?} {scope}");
+    Status::forbidden_on(group, resource, name, &why)
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use windlass_access::{Attributes, Wanted};
 use windlass_machinery::object;
 use x509_parser::{certification_request::X509CertificationRequest, prelude::FromDer};
 
@@ -28,7 +29,10 @@ impl Plugin for CertificateRequester {
             let spec = object::child_mut(&mut request.object, "spec");
             spec.insert("username".to_owned(), user.name.as_str().into());
             spec.insert("groups".to_owned(), user.groups.clone().into());
-            spec.remove("extra");
+            match user.extra.is_empty() {
+                true => drop(spec.remove("extra")),
+                false => drop(spec.insert("extra".to_owned(), serde_json::json!(user.extra))),
+            }
             match user.uid.is_empty() {
                 true => drop(spec.remove("uid")),
                 false => drop(spec.insert("uid".to_owned(), user.uid.as_str().into())),
@@ -62,6 +66,65 @@ impl Plugin for CertificateSubjectRestriction {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// Nobody approves or signs for a signer, or vouches for its certificates, without the right to.
+pub(super) struct SignerRights;
+
+#[async_trait]
+impl Plugin for SignerRights {
+    fn name(&self) -> &'static str {
+        "CertificateApproval"
+    }
+
+    async fn validate(&self, request: &mut Request<'_>) -> Outcome<()> {
+        let is_change = request.operation == Operation::Update;
+        if request.resource.group != "certificates.k8s.io"
+            || !(is_change || request.operation == Operation::Create)
+        {
+            return Ok(());
+        }
+        let is_same = |field: &str| {
+            let old = request.old.and_then(|old| object::at(old, &["status", field]));
+            object::at(&request.object, &["status", field]) == old
+        };
+        const APPROVE: (&str, &str) = ("approve", "approve requests with signerName");
+        const SIGN: (&str, &str) = ("sign", "sign requests with signerName");
+        let rights: &[(&str, &str)] = match (request.resource.plural.as_str(), request.part) {
+            ("certificatesigningrequests", Some("approval")) => &[APPROVE],
+            ("certificatesigningrequests", _) if is_same("certificate") && is_same("conditions") => &[],
+            ("certificatesigningrequests" | "podcertificaterequests", Some("status")) => &[SIGN],
+            // Where writes are not restricted to their parts, both can be done by one.
+            ("certificatesigningrequests", None) => &[APPROVE, SIGN],
+            ("clustertrustbundles", None) => &[("attest", "attest for signerName")],
+            _ => &[],
+        };
+        // Who changes what a bundle vouches for must have the right of before as well.
+        let signers = [request.old, Some(&request.object)].into_iter().flatten();
+        let signers = signers.filter_map(|object| object::str_at(object, &["spec", "signerName"]));
+        for signer in signers.filter(|signer| !signer.is_empty()) {
+            if let Some((_, done)) = rights.iter().find(|(verb, _)| !may(request, verb, signer)) {
+                return Err(request.refuse(format!("user not permitted to {done} {signer:?}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the user may do this for a signer, or for all of its domain.
+fn may(request: &Request<'_>, verb: &str, signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    [signer, &format!("{domain}/*")].into_iter().any(|name| {
+        let wanted = Wanted::Resource {
+            group: "certificates.k8s.io",
+            version: "*",
+            resource: "signers",
+            subresource: "",
+            namespace: "",
+            name,
+        };
+        request.rights.allow(request.user, &Attributes { verb, wanted })
+    })
 }
 
 /// The organizations a certificate is asked for, from PEM in base64.

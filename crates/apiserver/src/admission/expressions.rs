@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_access::{Attributes, Wanted, rbac::service_account_groups};
 use windlass_cel::{
     Asked, Authorizer, Budget, Check, CompileError, Decision, Declared, Env, Extension, ExtensionType,
     Program, ResourceCheck, Type, Value as Cel, Variables,
@@ -16,6 +17,7 @@ use super::{
     Request, User,
     subject::{Form, Place, Subject},
 };
+use crate::access::Rights;
 
 /// What every expression can name.
 pub(crate) fn env() -> Env {
@@ -194,14 +196,33 @@ pub(crate) fn check_conditions(env: &Env, object: &Object, errors: &mut Errors) 
     }
 }
 
-/// Who may do what, as far as this server knows: administrators may do anything.
-struct Known<'u>(&'u User);
+/// Who may do what, for the user of a request and for service accounts.
+struct Known<'u> {
+    user: &'u User,
+    rights: Arc<Rights>,
+}
 
 impl Authorizer for Known<'_> {
-    fn check(&self, service_account: Option<(&str, &str)>, _verb: &str, _check: Check<'_>) -> Decision {
-        let allowed =
-            service_account.is_none() && self.0.groups.iter().any(|group| group == "system:masters");
-        Decision { allowed, ..Decision::default() }
+    fn check(&self, service_account: Option<(&str, &str)>, verb: &str, check: Check<'_>) -> Decision {
+        let account = service_account.map(|(namespace, name)| {
+            let groups = service_account_groups(namespace);
+            User::new(format!("system:serviceaccount:{namespace}:{name}"), groups).authenticated()
+        });
+        let wanted = match check {
+            Check::Path(path) => Wanted::Path(&path.path),
+            Check::Resource(on) => Wanted::Resource {
+                group: &on.group,
+                version: "*",
+                resource: &on.resource,
+                subresource: &on.subresource,
+                namespace: &on.namespace,
+                name: &on.name,
+            },
+        };
+        let user = account.as_ref().unwrap_or(self.user);
+        let grant = self.rights.grant(user, &Attributes { verb, wanted });
+        let reason = grant.as_ref().map(ToString::to_string).unwrap_or_default();
+        Decision { allowed: grant.is_some(), reason, error: None }
     }
 }
 
@@ -228,7 +249,7 @@ impl<'a> Inputs<'a> {
             name: subject.name.to_owned(),
             ..ResourceCheck::default()
         };
-        let known = Known(request.user);
+        let known = Known { user: request.user, rights: Arc::clone(request.rights) };
         Inputs { form, request: Value::Object(subject.to_json(request, place)), known, own }
     }
 

@@ -6,6 +6,7 @@
 //! The plugins are stateless: what they know is their configuration and the view. `chain` puts them in order.
 
 mod certificates;
+mod escalation;
 pub(crate) mod expressions;
 mod external_ips;
 mod ingress;
@@ -13,6 +14,7 @@ mod kept;
 mod limits;
 mod matching;
 mod namespace;
+mod owners;
 mod pod_security;
 mod pods;
 mod policies;
@@ -45,6 +47,7 @@ use windlass_machinery::{
 use windlass_store::{Expect, Revision, Snapshot};
 
 use crate::{
+    access::Rights,
     audit::Notes,
     registry::DeleteOptions,
     resources::{Catalog, Resource},
@@ -89,6 +92,10 @@ pub(crate) fn chain(config: &AdmissionConfig, webhooks: &Arc<Webhooks>) -> Vec<A
         Arc::new(services::ServiceAllocation::new(config)),
         Arc::new(external_ips::ExternalIps { allowed: config.external_ips.clone() }),
         Arc::new(policies::TypeChecking),
+        // Before anyone outside is asked: they see what the user may have.
+        Arc::new(escalation::NoEscalation),
+        Arc::new(owners::OwnerReferencesPermissionEnforcement),
+        Arc::new(certificates::SignerRights),
         Arc::new(policies::ValidatingPolicies::new(webhooks)),
         Arc::new(webhooks::ValidatingWebhooks::new(webhooks)),
         // Last: it counts what is left.
@@ -237,6 +244,8 @@ pub struct Request<'a> {
     pub now: jiff::Timestamp,
     /// Everything else, as it is.
     pub view: &'a View,
+    /// Who has which roles.
+    pub(crate) rights: &'a Arc<Rights>,
     /// What else is to be written.
     pub effects: Effects,
     /// Advice for the client.

@@ -10,7 +10,10 @@ use windlass_machinery::{
 use windlass_store::{Expect, Memory, Read, Store, Txn};
 
 use super::{Effects, Operation, Outside, Plugin, Request, User, View};
-use crate::resources::{Catalog, Resource, builtin};
+use crate::{
+    access::Rights,
+    resources::{Catalog, Resource, builtin},
+};
 
 /// The map in a JSON value.
 pub(super) fn object(value: &Value) -> Object {
@@ -19,13 +22,13 @@ pub(super) fn object(value: &Value) -> Object {
 
 /// A store and what is served from it.
 pub(super) struct World {
-    store: Memory,
+    store: Arc<Memory>,
     catalog: Arc<Catalog>,
 }
 
 impl World {
     pub(super) fn new() -> Self {
-        let store = Memory::new().expect("a store in memory can be made");
+        let store = Arc::new(Memory::new().expect("a store in memory can be made"));
         World { store, catalog: Arc::new(Catalog::new(builtin::rows())) }
     }
 
@@ -112,6 +115,7 @@ impl World {
         let old = view.get(&resource.group, &resource.plural, &namespace, &name);
         let expect = old.as_ref().map_or(Expect::Absent, |(_, revision)| Expect::At(*revision));
         let user = User::default();
+        let rights = Rights::new(Arc::clone(&self.store) as _);
         let mut request = Request {
             operation,
             resource: &resource,
@@ -124,6 +128,7 @@ impl World {
             old: old.as_ref().map(|(old, _)| old),
             now: jiff::Timestamp::UNIX_EPOCH,
             view,
+            rights: &rights,
             effects: Effects::default(),
             warnings: vec![],
             api_version: "v1",

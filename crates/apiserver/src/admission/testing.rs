@@ -11,6 +11,7 @@ use windlass_store::{Expect, Memory, Read, Store, Txn};
 
 use super::{Effects, Operation, Outside, Plugin, Request, User, View};
 use crate::{
+    access::Rights,
     resources::{Catalog, Resource, builtin},
     status::Outcome,
 };
@@ -19,15 +20,16 @@ static USER: LazyLock<User> = LazyLock::new(User::default);
 
 /// A store with some objects in it, and a view of it.
 pub(super) struct World {
-    store: Memory,
+    store: Arc<Memory>,
     pub(super) view: View,
+    rights: Arc<Rights>,
 }
 
 impl World {
     /// A world of these objects: group, plural, and the object.
     pub(super) async fn new(objects: &[(&str, &str, Value)]) -> Self {
         let catalog = Arc::new(Catalog::new(builtin::rows()));
-        let store = Memory::new().unwrap();
+        let store = Arc::new(Memory::new().unwrap());
         for (group, plural, value) in objects {
             let object = Self::object(value.clone());
             let row = catalog.get(group, plural).unwrap();
@@ -35,7 +37,8 @@ impl World {
             store.commit(Txn::new().put(key, stored::encode(&object), Expect::Any)).await.unwrap();
         }
         let snapshot = store.snapshot(Read::Latest).await.unwrap();
-        World { store, view: View { snapshot, catalog } }
+        let rights = Rights::new(Arc::clone(&store) as _);
+        World { store, view: View { snapshot, catalog }, rights }
     }
 
     pub(super) fn object(value: Value) -> Object {
@@ -66,6 +69,7 @@ impl World {
             old: None,
             now: jiff::Timestamp::UNIX_EPOCH,
             view: &self.view,
+            rights: &self.rights,
             effects: Effects::default(),
             warnings: vec![],
             api_version: "v1",

@@ -97,6 +97,7 @@ impl Registry {
             old: Some(&old),
             now,
             view: &view,
+            rights: &self.rights,
             effects: Effects::default(),
             warnings: vec![],
             api_version: author.api_version,

@@ -33,6 +33,7 @@ pub(crate) use self::{
     write::{Author, SET_BY_SERVER, Written, keep_metadata},
 };
 use crate::{
+    access::Rights,
     admission::{Effects, Plugin, View},
     resources::{Catalog, Resource},
     status::{Outcome, Status},
@@ -50,6 +51,8 @@ pub(crate) struct Registry {
     pub(crate) lines: Arc<Lines>,
     /// How objects of custom kinds come into other versions.
     pub(crate) versions: Arc<Versions>,
+    /// Who has which roles.
+    pub(crate) rights: Arc<Rights>,
     /// Whether writes to an object itself may change everything, parts with a path of their own included.
     pub(crate) unrestricted: bool,
 }

@@ -19,6 +19,7 @@ use windlass_store::{Change, Delivery, Entry, Revision, Watch};
 
 use super::{Listing, Registry, Rendering, Selection, Versions, read_failed, render::Include};
 use crate::{
+    access::Permit,
     http::Form,
     resources::Resource,
     status::{Outcome, Status},
@@ -66,7 +67,11 @@ pub(crate) struct Watching {
     sent: u64,
     /// When it has lasted long enough.
     deadline: Instant,
-    /// Wakes at the deadline or for the next bookmark, whichever comes first.
+    /// When the client is next told how far it has got.
+    bookmark_due: Instant,
+    /// Whoever watches must go on being allowed to.
+    permit: Permit,
+    /// Wakes for whichever of these comes first.
     timer: Pin<Box<Sleep>>,
     draining: signal::Receiver<bool>,
     /// Ends when the server stops, or when the resource is no longer served as it is here.
@@ -86,11 +91,13 @@ impl Registry {
         resource: &Arc<Resource>,
         options: WatchOptions,
         rendering: Rendering,
+        permit: Permit,
         draining: signal::Receiver<bool>,
     ) -> Outcome<Watching> {
         let WatchOptions { namespace, selection, after, not_older_than, bookmarks, mark_initial, timeout } =
             options;
-        let deadline = Instant::now() + timeout;
+        let now = Instant::now();
+        let (deadline, bookmark_due) = (now + timeout, now + BOOKMARK);
         let mut watching = Watching {
             resource: Arc::clone(resource),
             selection: selection.clone(),
@@ -102,7 +109,9 @@ impl Registry {
             pending: VecDeque::new(),
             sent: after.unwrap_or(0),
             deadline,
-            timer: Box::pin(tokio::time::sleep_until(deadline.min(Instant::now() + BOOKMARK))),
+            bookmark_due,
+            timer: Box::pin(tokio::time::sleep_until(deadline.min(bookmark_due).min(permit.due()))),
+            permit,
             over: Box::pin(over(Arc::clone(resource), draining.clone())),
             draining,
             lines: Arc::clone(&self.lines),
@@ -162,6 +171,9 @@ impl Watching {
             return self.end(out);
         }
         loop {
+            if let Err(status) = self.permit.renew().await {
+                return Some(self.cut(&status));
+            }
             if let Some(mut listing) = self.initial.take() {
                 self.send_initial(&mut listing, &mut out);
                 if out.len() >= CHUNK {
@@ -191,11 +203,10 @@ impl Watching {
                 return Some(out.into());
             }
             if let Some(status) = self.error.take() {
-                self.watch = None;
-                line("ERROR", |out| out.extend_from_slice(status.to_json().to_string().as_bytes()), &mut out);
-                return Some(out.into());
+                return Some(self.cut(&status));
             }
             let watch = self.watch.as_mut()?;
+            self.timer.as_mut().reset(self.deadline.min(self.bookmark_due).min(self.permit.due()));
             let waited = tokio::select! {
                 biased;
                 delivery = watch.next() => Waited::Delivery(delivery),
@@ -209,8 +220,9 @@ impl Watching {
                 Waited::Delivery(Err(error)) => self.error = Some(read_failed(&error)),
                 Waited::Over => return self.end(out),
                 Waited::Timer if Instant::now() >= self.deadline => return self.end(out),
+                Waited::Timer if Instant::now() < self.bookmark_due => {}
                 Waited::Timer => {
-                    self.timer.as_mut().reset(self.deadline.min(Instant::now() + BOOKMARK));
+                    self.bookmark_due = Instant::now() + BOOKMARK;
                     match watch.poll() {
                         Ok(changes) if changes.is_empty() => {
                             self.sent = watch.delivered().get().max(self.sent)
@@ -231,6 +243,15 @@ impl Watching {
                 }
             }
         }
+    }
+
+    /// Ends the watch at once, with why.
+    fn cut(&mut self, why: &Status) -> Bytes {
+        (self.watch, self.initial) = (None, None);
+        self.pending.clear();
+        let mut out = Vec::new();
+        line("ERROR", |out| out.extend_from_slice(why.to_json().to_string().as_bytes()), &mut out);
+        out.into()
     }
 
     /// Takes changes to be sent, in the version in which they are shown.

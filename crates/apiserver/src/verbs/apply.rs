@@ -206,6 +206,7 @@ pub(crate) async fn apply(
             outcome => break outcome?,
         }
         let new = created(target, &creating, &through, version)?;
+        server.access.authorize_creation(call, target)?;
         match server.registry.create(resource, &target.namespace, new, &mut author).await {
             Err(status) if status.reason == "AlreadyExists" && attempt < ATTEMPTS => {}
             outcome => break outcome?,

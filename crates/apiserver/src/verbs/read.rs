@@ -6,10 +6,12 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use futures_util::stream;
 use http::{HeaderValue, Response, StatusCode, header};
+use windlass_access::authn::Shown;
 use windlass_machinery::field::Errors;
 
 use super::{json, object, rendering};
 use crate::{
+    access::Permit,
     http::{Body, Query, Target, takes_gzip},
     registry::{ListOptions, Listing, Rendering, Selection, WatchOptions, list, watch_stream},
     server::{ApiServer, Call},
@@ -242,7 +244,10 @@ pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> O
         timeout,
     };
     let rendering = rendering(call, target)?;
-    let watching = server.registry.watch(&target.resource, options, rendering, server.draining()).await?;
+    let shown = Shown { peer: &call.peer, headers: &call.headers };
+    let permit = Permit::new(&server.access, shown, &target.wanted(call));
+    let watching =
+        server.registry.watch(&target.resource, options, rendering, permit, server.draining()).await?;
     let gauge = server.metrics.watching(&target.resource);
     let lines = watch_stream(watching);
     let mut response = Response::new(Body::stream(Counted { lines: Box::pin(lines), _gauge: gauge }));

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use windlass_machinery::object::{Object, list_at, str_at};
+use windlass_access::{Attributes, Wanted, rbac::Rule};
+use windlass_machinery::{
+    field::{Errors, Fault},
+    object::{Object, at, list_at, str_at},
+};
 
 use super::{actions, decode, json as answer_json};
 use crate::{
@@ -32,9 +36,12 @@ pub(crate) async fn create(
         }
         Some(Review::Token) => server.access.review(&object).await,
         Some(Review::SelfSubject) => json!({"userInfo": user_info(&call.user)}),
-        Some(Review::SelfRules) => self_rules(&call.user),
-        Some(Review::SelfAccess) => access(&call.user, &object)?,
-        Some(Review::Access) => access(&subject(&object), &object)?,
+        Some(Review::SelfRules) => self_rules(server, &call.user, &object)?,
+        Some(Review::SelfAccess) => access(server, &call.user, &object)?,
+        Some(Review::Access) => {
+            check_subject(target, &object)?;
+            access(server, &subject(&object), &object)?
+        }
     };
     object.insert("status".to_owned(), status);
     Ok(answer_json(StatusCode::CREATED, Value::Object(object).to_string()))
@@ -53,48 +60,119 @@ pub(crate) fn user_info(user: &User) -> Value {
 
 /// Whoever the review is about.
 fn subject(review: &Object) -> User {
-    let groups = list_at(review, &["spec", "groups"]);
-    User::new(
-        str_at(review, &["spec", "user"]).unwrap_or_default(),
-        groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-    )
-}
-
-fn is_master(user: &User) -> bool {
-    user.groups.iter().any(|group| group == "system:masters")
-}
-
-fn access(user: &User, review: &Object) -> Outcome<Value> {
-    let spec =
-        |field: &str| review.get("spec").and_then(|spec| spec.get(field)).is_some_and(Value::is_object);
-    if spec("resourceAttributes") == spec("nonResourceAttributes") {
-        let mut errors = windlass_machinery::field::Errors::new();
-        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(
-            windlass_machinery::field::Fault::Invalid,
-            "spec.resourceAttributes",
-            "null".to_owned(),
-            why,
-        );
-        let kind = str_at(review, &["kind"]).unwrap_or_default();
-        return Err(Status::invalid("authorization.k8s.io", kind, "", &errors));
-    }
-    Ok(match is_master(user) {
-        true => json!({"allowed": true}),
-        false => json!({"allowed": false, "reason": "only members of system:masters have access"}),
-    })
-}
-
-fn self_rules(user: &User) -> Value {
-    let (resources, paths) = match is_master(user) {
-        true => (
-            json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]),
-            json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]),
-        ),
-        false => (
-            json!([]),
-            json!([{"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"]}]),
-        ),
+    let texts = |list: &[Value]| -> Vec<String> {
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+    let extra = at(review, &["spec", "extra"]).and_then(Value::as_object);
+    let extra = extra
+        .into_iter()
+        .flatten()
+        .map(|(key, values)| (key.to_lowercase(), texts(values.as_array().map_or(&[][..], Vec::as_slice))));
+    User {
+        name: str_at(review, &["spec", "user"]).unwrap_or_default().to_owned(),
+        uid: str_at(review, &["spec", "uid"]).unwrap_or_default().to_owned(),
+        groups: texts(list_at(review, &["spec", "groups"])),
+        extra: extra.collect(),
+    }
+}
+
+/// Finds faults in whom and what a review is about.
+fn check_subject(target: &Target, review: &Object) -> Outcome<()> {
+    let namespace = str_at(review, &["spec", "resourceAttributes", "namespace"]).unwrap_or_default();
+    if target.resource.namespaced
+        && at(review, &["spec", "resourceAttributes"]).is_some()
+        && namespace != target.namespace
+    {
+        let own = &target.namespace;
+        return Err(Status::bad_request(format!(
+            "spec.resourceAttributes.namespace must match namespace: {own}"
+        )));
+    }
+    let mut errors = Errors::new();
+    let groups = list_at(review, &["spec", "groups"]);
+    if str_at(review, &["spec", "user"]).unwrap_or_default().is_empty() && groups.is_empty() {
+        errors.invalid_str("spec.user", "", "at least one of user or group must be specified");
+    }
+    if target.resource.namespaced
+        && at(review, &["spec", "nonResourceAttributes"]).is_some_and(|it| !it.is_null())
+    {
+        errors.forbidden("spec.nonResourceAttributes", "disallowed on this kind of request");
+    }
+    faultless(review, &errors)
+}
+
+fn faultless(review: &Object, errors: &Errors) -> Outcome<()> {
+    let kind = str_at(review, &["kind"]).unwrap_or_default();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Status::invalid("authorization.k8s.io", kind, "", errors)),
+    }
+}
+
+/// Whether a user may do what the review says. Selectors are taken, but no role looks at them.
+fn access(server: &ApiServer, user: &User, review: &Object) -> Outcome<Value> {
+    let spec = |field: &str| at(review, &["spec", field]).is_some_and(Value::is_object);
+    let mut errors = Errors::new();
+    if spec("resourceAttributes") == spec("nonResourceAttributes") {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.push(Fault::Invalid, "spec.resourceAttributes", "null".to_owned(), why);
+    }
+    check_selectors(review, &mut errors);
+    faultless(review, &errors)?;
+    let on = |field: &str| str_at(review, &["spec", "resourceAttributes", field]).unwrap_or_default();
+    let off = |field: &str| str_at(review, &["spec", "nonResourceAttributes", field]).unwrap_or_default();
+    let attributes = match spec("resourceAttributes") {
+        true => Attributes {
+            verb: on("verb"),
+            wanted: Wanted::Resource {
+                group: on("group"),
+                version: on("version"),
+                resource: on("resource"),
+                subresource: on("subresource"),
+                namespace: on("namespace"),
+                name: on("name"),
+            },
+        },
+        false => Attributes { verb: off("verb"), wanted: Wanted::Path(off("path")) },
+    };
+    let grant = server.access.rights().grant(user, &attributes);
+    let mut status = json!({"allowed": grant.is_some()});
+    if let Some(reason) = grant.map(|grant| grant.to_string()).filter(|reason| !reason.is_empty()) {
+        status["reason"] = reason.into();
+    }
+    Ok(status)
+}
+
+/// A selector is given as text or as requirements, not as both.
+fn check_selectors(review: &Object, errors: &mut Errors) {
+    for field in ["fieldSelector", "labelSelector"] {
+        let selector = ["spec", "resourceAttributes", field];
+        let Some(selector) = at(review, &selector).and_then(Value::as_object) else { continue };
+        let has_text = str_at(selector, &["rawSelector"]).is_some_and(|text| !text.is_empty());
+        let has_list = !list_at(selector, &["requirements"]).is_empty();
+        let path = format!("spec.resourceAttributes.{field}");
+        match (has_text, has_list) {
+            (true, true) => {
+                let why = "may not specified at the same time as requirements";
+                errors.invalid_str(&format!("{path}.rawSelector"), "", why);
+            }
+            (false, false) => errors.required(
+                &format!("{path}.requirements"),
+                "when fieldSelector is specified, requirements or rawSelector is required",
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// What a user may do in a namespace.
+fn self_rules(server: &ApiServer, user: &User, review: &Object) -> Outcome<Value> {
+    let namespace = str_at(review, &["spec", "namespace"]).unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let rules = server.access.rights().index().rules_for(user, namespace);
+    let (paths, resources): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| rule.is_about_paths());
+    let told = |rules: Vec<&Rule>| -> Vec<Value> { rules.into_iter().map(Rule::to_json).collect() };
+    Ok(json!({"resourceRules": told(resources), "nonResourceRules": told(paths), "incomplete": false}))
 }

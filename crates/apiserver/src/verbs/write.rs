@@ -76,6 +76,7 @@ pub(crate) async fn update(
                 && resource.strategy.create_on_update
                 && is_absent(server, target, &status).await? =>
         {
+            server.access.authorize_creation(call, target)?;
             to_handled(resource, &mut new, &api_version)?;
             server.registry.create(resource, &target.namespace, new, &mut author).await?
         }

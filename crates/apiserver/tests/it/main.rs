@@ -1,5 +1,6 @@
 //! The API server from the outside, without a network: what clients may rely on.
 
+mod access;
 mod access_tokens;
 mod admission;
 mod auditing;
