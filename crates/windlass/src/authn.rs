@@ -5,7 +5,6 @@
 
 use std::{
     fs, io,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -334,6 +333,8 @@ fn read_revoked(path: &Path) -> anyhow::Result<Revoked> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

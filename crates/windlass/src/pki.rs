@@ -8,7 +8,7 @@ use std::{
     collections::BTreeSet,
     fmt, fs, io,
     net::IpAddr,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, SystemTime},
 };
 
@@ -290,7 +290,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-fn read_key(path: &PathBuf) -> anyhow::Result<Option<(String, KeyPair)>> {
+fn read_key(path: &Path) -> anyhow::Result<Option<(String, KeyPair)>> {
     let Some(pem) = read(path)? else { return Ok(None) };
     let key = KeyPair::from_pem(&pem).map_err(|error| damaged(path, error))?;
     make_private(path)?;

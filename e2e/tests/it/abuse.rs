@@ -283,8 +283,11 @@ async fn a_large_object_over_a_slow_line_is_taken() {
     assert!(answer.starts_with("HTTP/1.0 201"), "{}", &answer[..answer.len().min(500)]);
 }
 
+/// Makes the next piece of an attack.
+type Piece = Box<dyn FnMut() -> Vec<u8> + Send>;
+
 /// Frames that go on and on. Streams count up where each needs a new one.
-fn attack(what: &str) -> (As, Vec<u8>, Box<dyn FnMut() -> Vec<u8> + Send>) {
+fn attack(what: &str) -> (As, Vec<u8>, Piece) {
     let get = request("GET", "/version");
     let mut stream_id = 1_u32;
     match what {

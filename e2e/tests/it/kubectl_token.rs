@@ -114,10 +114,12 @@ fn windlass_makes_tokens_and_takes_them_back() {
 #[test]
 fn kubectl_can_be_kept_out_or_made_to_bring_a_token_that_ends_soon() {
     let server = Server::start_with(&["--kubectl-disabled"]);
-    contains(&server.kubectl("get ns").fails(), &["kubectl disabled"]);
+    // kubectl keeps to itself what it was told.
+    let refused = "the server has asked for the client to provide credentials";
+    contains(&server.kubectl("get ns").fails(), &[refused]);
     drop(server);
     let server = Server::start_with(&["--kubectl-ephemeral-token", "--kubectl-ephemeral-duration", "20m"]);
-    contains(&server.kubectl("get ns").fails(), &["ephemeral token"]);
+    contains(&server.kubectl("get ns").fails(), &[refused]);
     let make = |life: &str| {
         server
             .windlass(&format!("token create --user jane --group system:masters --allow-system --ttl {life}"))
@@ -127,5 +129,5 @@ fn kubectl_can_be_kept_out_or_made_to_bring_a_token_that_ends_soon() {
         0 => Ok(()),
         code => Err(format!("the token is not taken: {code}")),
     });
-    contains(&with_token(&server, &long, "get ns").stderr, &["ephemeral token"]);
+    contains(&with_token(&server, &long, "get ns").stderr, &[refused]);
 }

@@ -4,17 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{self, StreamExt};
 use serde_json::Value;
-use windlass_access::{
-    User,
-    rbac::{GROUP, aggregate, bootstrap},
-};
+use windlass_access::rbac::{GROUP, aggregate, bootstrap};
 use windlass_machinery::object::{self, Object, list_at};
 use windlass_store::{Delivery, Read, ReadError};
 
 use crate::{
     ApiServer, StartError,
-    registry::{Author, DeleteOptions, Written},
+    registry::{DeleteOptions, Written},
     resources::Resource,
+    startup::author,
     startup::itself,
     status::{Outcome, Status},
 };
@@ -62,19 +60,6 @@ async fn keep(server: &ApiServer, built_in: bootstrap::BuiltIn, present: Option<
             delete(server, plural, namespace, &name).await?;
             create(server, plural, namespace, wanted).await
         }
-    }
-}
-
-/// The server itself, as a writer of these.
-fn author<'a>(user: &'a User, row: &'a Resource) -> Author<'a> {
-    Author {
-        user,
-        manager: "windlass",
-        api_version: &row.stored_as,
-        applies: false,
-        dry_run: false,
-        through: "",
-        warnings: vec![],
     }
 }
 

@@ -134,7 +134,8 @@ mod tests {
         let key = Arc::new(Key(AtomicBool::new(true)));
         let store: Arc<dyn Store> = Arc::new(Memory::new().expect("a store in memory can be made"));
         let (rights, catalog) = (Rights::new(Arc::clone(&store)), Arc::default());
-        let access = Access::new(&Authentication::default(), &store, &catalog, &rights);
+        let access =
+            Access::new(&Authentication::default(), Arc::clone(&key) as _, &store, &catalog, &rights);
         let mut access = access.expect("there is nothing to go wrong");
         access.chain = Chain::new(vec![Arc::clone(&key) as _]);
         let access = Arc::new(access);

@@ -70,7 +70,7 @@ async fn the_status_path_stays_restricted() {
     let before = client.post(DEPLOYMENTS, deployment("d")).await.created();
     let mut object = before.clone();
     object["spec"]["replicas"] = 9.into();
-    object["status"]["readyReplicas"] = 1.into();
+    object["status"] = json!({"replicas": 1, "readyReplicas": 1});
     let changed = client.put(&format!("{path}/status"), object).await.ok();
     assert_eq!(ready(&changed), 1);
     assert_eq!(changed["spec"], before["spec"]);
@@ -102,7 +102,7 @@ async fn without_the_flag_nothing_but_the_status_path_changes_the_status() {
     let client = Client::new().await;
     let path = format!("{DEPLOYMENTS}/d");
     client.post(DEPLOYMENTS, deployment("d")).await.created();
-    let patch = json!({"status": {"readyReplicas": 1}});
+    let patch = json!({"status": {"replicas": 1, "readyReplicas": 1}});
     assert_eq!(ready(&client.patch("merge", &path, patch.clone()).await.ok()), Value::Null);
     assert_eq!(ready(&client.patch("merge", &format!("{path}/status"), patch).await.ok()), 1);
 }

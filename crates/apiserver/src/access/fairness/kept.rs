@@ -109,6 +109,7 @@ async fn follow(server: &ApiServer) -> Result<(), ReadError> {
     let mut schemas = store.watch(schemas.prefix.as_bytes(), snapshot.revision()).await?;
     server.fairness.adopt(&snapshot, &catalog);
     drop(snapshot);
+    tell(server).await;
     loop {
         let delivery = tokio::select! {
             delivery = levels.next() => delivery?,

@@ -92,6 +92,11 @@ fn is_external(service: &Object) -> bool {
     matches!(kind(service), "NodePort" | "LoadBalancer")
 }
 
+/// Whether it has ports on nodes, or addresses that are not of the cluster.
+fn is_reached_from_outside(service: &Object) -> bool {
+    is_external(service) || !object::list_at(service, &["spec", "externalIPs"]).is_empty()
+}
+
 type Holds = fn(&Object) -> bool;
 
 /// Fields that go with the type, and which types they go with.
@@ -103,7 +108,7 @@ const TYPED_FIELDS: [(&str, Holds); 8] = [
     ("healthCheckNodePort", has_health_port),
     ("allocateLoadBalancerNodePorts", is_balanced),
     ("loadBalancerClass", is_balanced),
-    ("externalTrafficPolicy", is_external),
+    ("externalTrafficPolicy", is_reached_from_outside),
 ];
 
 /// A client that changes the type sends back fields of the old type as it found them; they go. What it has
