@@ -13,7 +13,7 @@ pub(crate) struct IssuerArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["oidc_issuer_url", "oidc_client_id"], help_heading = "Issuers")]
     authentication_config: Option<PathBuf>,
 
-    /// The issuer whose OpenID tokens are trusted, such as https://accounts.example.org
+    /// The issuer whose OpenID tokens are trusted, such as `https://accounts.example.org`
     #[arg(long, value_name = "URL", requires = "oidc_client_id", help_heading = "Issuers")]
     oidc_issuer_url: Option<String>,
     /// Whom its tokens must be meant for

@@ -255,11 +255,9 @@ impl Shared {
 
     /// Tells those who wait, and keeps what must not be lost.
     fn settle(&self, entries: Vec<Entry>, is_written: bool, gives_up: bool) {
-        let mut kept = vec![];
+        let (mut kept, mut waiting) = (vec![], vec![]);
         for mut entry in entries {
-            if let Some(written_tx) = entry.written_tx.take() {
-                let _ = written_tx.send(is_written);
-            }
+            waiting.extend(entry.written_tx.take());
             if is_written || entry.line.is_empty() {
                 continue;
             }
@@ -273,6 +271,11 @@ impl Shared {
         for entry in kept.into_iter().rev() {
             queue.n_bytes += entry.line.len();
             queue.entries.push_front(entry);
+        }
+        drop(queue);
+        // Whoever hears of it may ask at once whether the log is behind.
+        for written_tx in waiting {
+            let _ = written_tx.send(is_written);
         }
     }
 }

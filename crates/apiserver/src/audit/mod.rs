@@ -1,6 +1,6 @@
 //! Audit: writing down who asked for what, and what came of it.
 //!
-//! An [`Audit`] is the policy and the log. Every request that the policy is about gets a [`Trail`] once it is known who
+//! An [`Audit`] is the policy and the log. Every request that the policy is about gets a `Trail` once it is known who
 //! asks, which follows it to its end and writes a line at each stage, also when the client goes away or a handler
 //! panics. Without a policy there is no trail, and a request is not even looked at.
 
