@@ -114,7 +114,7 @@ fn windlass_makes_tokens_and_takes_them_back() {
 #[test]
 fn kubectl_can_be_kept_out_or_made_to_bring_a_token_that_ends_soon() {
     let server = Server::start_with(&["--kubectl-disabled"]);
-    // kubectl keeps to itself what it was told.
+    // As long as kubectl does not know what is served, it keeps to itself what it was told.
     let refused = "the server has asked for the client to provide credentials";
     contains(&server.kubectl("get ns").fails(), &[refused]);
     drop(server);
@@ -129,5 +129,6 @@ fn kubectl_can_be_kept_out_or_made_to_bring_a_token_that_ends_soon() {
         0 => Ok(()),
         code => Err(format!("the token is not taken: {code}")),
     });
-    contains(&with_token(&server, &long, "get ns").stderr, &[refused]);
+    let told = with_token(&server, &long, "get ns").stderr;
+    contains(&told, &["kubectl needs an ephemeral token, and this one expires too late"]);
 }
