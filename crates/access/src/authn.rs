@@ -19,8 +19,6 @@ pub struct Peer {
     pub certificate: Option<Arc<User>>,
     /// When that certificate ends to be good.
     pub certificate_expires: Option<Timestamp>,
-    /// Whether it has, since the handshake: connections live longer than that at times.
-    pub certificate_has_expired: bool,
     /// The other end of the socket.
     pub address: Option<SocketAddr>,
     /// Whether it came over plain HTTP.
@@ -108,11 +106,6 @@ impl Chain {
         Chain(authenticators)
     }
 
-    /// One more, which is tried last.
-    pub fn push(&mut self, authenticator: Arc<dyn Authenticator>) {
-        self.0.push(authenticator);
-    }
-
     /// Who shows this.
     pub async fn authenticate(&self, shown: Shown<'_>) -> Result<Identity, Refusal> {
         for authenticator in &self.0 {
@@ -127,9 +120,9 @@ impl Chain {
     }
 }
 
-/// Knows clients by their certificates.
-#[derive(Debug, Default)]
-pub struct Certificates;
+/// Knows clients by their certificates, with a clock: connections outlive certificates at times.
+#[derive(Debug)]
+pub struct Certificates(pub fn() -> Timestamp);
 
 #[async_trait]
 impl Authenticator for Certificates {
@@ -138,13 +131,32 @@ impl Authenticator for Certificates {
     }
 
     async fn authenticate(&self, shown: Shown<'_>) -> Result<Option<Identity>, Refusal> {
-        let Peer { certificate, certificate_expires: expires, certificate_has_expired, .. } = shown.peer;
+        let Peer { certificate, certificate_expires: expires, .. } = shown.peer;
         match certificate {
-            Some(_) if *certificate_has_expired => {
+            Some(_) if expires.is_some_and(|at| at <= self.0()) => {
                 Err(Refusal { by: self.name(), why: "the certificate has expired".to_owned() })
             }
             Some(user) => Ok(Some(Identity { user: Arc::clone(user), by: self.name(), expires: *expires })),
             None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The handshake checks a certificate once; whoever is asked about again later is asked about by the clock.
+    #[tokio::test]
+    async fn a_certificate_is_no_good_from_the_second_in_which_it_expires() {
+        let second = |second| Timestamp::from_second(second).expect("a time");
+        let headers = HeaderMap::new();
+        for (expires, is_good) in [(101, true), (100, false), (99, false)] {
+            let certificate = Some(Arc::new(User::new("ann", vec![])));
+            let peer = Peer { certificate, certificate_expires: Some(second(expires)), ..Peer::default() };
+            let clock = || Timestamp::from_second(100).expect("a time");
+            let outcome = Certificates(clock).authenticate(Shown { peer: &peer, headers: &headers }).await;
+            assert_eq!(outcome.is_ok_and(|identity| identity.is_some()), is_good, "until {expires}");
         }
     }
 }

@@ -14,7 +14,10 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Request, Response, header};
 use tokio::sync::watch;
-use windlass_access::{User, authn::Peer};
+use windlass_access::{
+    User,
+    authn::{Peer, Shown},
+};
 use windlass_store::{ReadError, Store};
 
 use crate::{
@@ -95,8 +98,7 @@ impl ApiServer {
         };
         let plugins = admission::chain(&admission, &webhooks);
         let issuers = Trust::new(config.issuers.clone(), &webhooks);
-        let authenticator = issuers.authenticator();
-        let access = Access::new(&config.authentication, authenticator, &store, &catalog, &rights)?;
+        let access = Access::new(&config.authentication, issuers.known(), &store, &catalog, &rights)?;
         let metrics = Metrics::new(config.audit.as_deref());
         let server = Arc::new(ApiServer {
             definitions: Definitions::new(&catalog),
@@ -241,11 +243,12 @@ impl ApiServer {
         route: Option<Route>,
     ) -> Outcome<Admitted> {
         let audit = self.config.audit.as_ref();
-        call.user = match self.access.authenticate(peer, &call.headers, &self.metrics).await {
-            Ok(identity) if self.issuers.admits(&identity.user, &call.path) => identity.user,
-            outcome => {
+        let shown = Shown { peer, headers: &call.headers };
+        call.user = match self.access.authenticate(shown, &call.path, &self.metrics).await {
+            Ok(identity) => identity.user,
+            Err(status) => {
                 Trail::refuse(audit, call, peer, route.as_ref()).await;
-                return Err(outcome.err().unwrap_or_else(Status::unauthorized));
+                return Err(status);
             }
         };
         call.peer = peer.clone();

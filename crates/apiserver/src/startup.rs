@@ -18,6 +18,9 @@ use crate::{ApiServer, StartError, registry::Author, resources::Resource};
 /// The name of the server itself as a user.
 pub(crate) const ITSELF: &str = "system:apiserver";
 
+/// How long it takes until what broke off begins anew.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Who the server itself is, to admission and in managed fields.
 pub(crate) fn itself() -> User {
     User::new(ITSELF, vec![MASTERS.to_owned()])
@@ -135,17 +138,30 @@ pub(crate) async fn ensure(
 /// Deletes events that nobody has written to for a while. They come due in the order they were written, so
 /// the cost does not grow with the number of events that are not due.
 pub(crate) fn expire_events(server: &Arc<ApiServer>) {
-    let server = Arc::clone(server);
+    keep_following(server, "events", |server| async move { follow_events(&server).await });
+}
+
+/// Follows something for as long as the server runs: what broke off begins anew.
+pub(crate) fn keep_following<F>(
+    server: &Arc<ApiServer>,
+    what: &'static str,
+    follow: impl Fn(Arc<ApiServer>) -> F + Send + Sync + 'static,
+) where
+    F: Future<Output = Result<(), ReadError>> + Send,
+{
+    let (server, mut draining) = (Arc::clone(server), server.draining());
     tokio::spawn(async move {
-        let mut draining = server.draining();
-        loop {
-            tokio::select! {
-                _ = draining.wait_for(|draining| *draining) => return,
-                outcome = follow_events(&server) => if let Err(error) = outcome {
-                    tracing::debug!(%error, "the watch on events broke off and begins anew");
-                },
+        let work = async {
+            loop {
+                if let Err(error) = follow(Arc::clone(&server)).await {
+                    tracing::debug!(%error, what, "a watch of the server itself broke off and begins anew");
+                }
+                tokio::time::sleep(AGAIN).await;
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        tokio::select! {
+            _ = draining.wait_for(|draining| *draining) => {}
+            () = work => {}
         }
     });
 }

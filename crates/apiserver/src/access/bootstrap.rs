@@ -1,6 +1,6 @@
 //! The roles that every server has, and roles that are made of others: both are kept as they should be.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
 use serde_json::Value;
@@ -12,8 +12,7 @@ use crate::{
     ApiServer, StartError,
     registry::{DeleteOptions, Written},
     resources::Resource,
-    startup::author,
-    startup::itself,
+    startup::{author, itself, keep_following},
     status::{Outcome, Status},
 };
 
@@ -36,7 +35,7 @@ pub(crate) async fn start(server: &Arc<ApiServer>) -> Result<(), StartError> {
         done?;
     }
     settle(server).await.map_err(failed("aggregated roles".to_owned()))?;
-    follow(server);
+    keep_following(server, "cluster roles", |server| async move { follow(&server).await });
     Ok(())
 }
 
@@ -133,26 +132,8 @@ async fn settle(server: &ApiServer) -> Outcome<()> {
     Ok(())
 }
 
-/// Makes them anew whenever a cluster role changes, until the server stops.
-fn follow(server: &Arc<ApiServer>) {
-    let server = Arc::downgrade(server);
-    let Some(mut draining) = server.upgrade().map(|server| server.draining()) else { return };
-    tokio::spawn(async move {
-        loop {
-            let Some(server) = server.upgrade() else { return };
-            tokio::select! {
-                _ = draining.wait_for(|draining| *draining) => return,
-                outcome = follow_once(&server) => if let Err(error) = outcome {
-                    tracing::debug!(%error, "the watch on cluster roles broke off and begins anew");
-                },
-            }
-            drop(server);
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    });
-}
-
-async fn follow_once(server: &ApiServer) -> Result<(), ReadError> {
+/// Makes them anew whenever a cluster role changes.
+async fn follow(server: &ApiServer) -> Result<(), ReadError> {
     let store = &server.registry.store;
     let after = store.snapshot(Read::Seen).await?.revision();
     let mut watch = store.watch(b"clusterroles/", after).await?;

@@ -21,8 +21,6 @@ use prometheus_client::{
     registry::Registry,
 };
 use windlass_access::{
-    User,
-    authn::Authenticator,
     issuers::{Classic, Configuration, Fetch, Issuers, Keys, Limits},
     jwt::Algorithm,
 };
@@ -157,14 +155,9 @@ impl Trust {
         }
     }
 
-    /// Knows clients by their tokens.
-    pub(crate) fn authenticator(&self) -> Arc<dyn Authenticator> {
-        Arc::clone(&self.issuers) as _
-    }
-
-    /// Whether a user is let in at a path: who shows nothing is not, everywhere.
-    pub(crate) fn admits(&self, user: &User, path: &str) -> bool {
-        !user.is_anonymous() || self.issuers.admits_anonymous(path)
+    /// Those that are in force.
+    pub(crate) fn known(&self) -> &Arc<Issuers> {
+        &self.issuers
     }
 
     /// Adds what is counted here.

@@ -19,11 +19,11 @@ mod rights;
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use jiff::Timestamp;
 use windlass_access::{
     Attributes, KubectlRules, User, Wanted,
-    authn::{Authenticator, Certificates, Chain, Identity, Peer, Refusal, Shown},
+    authn::{Authenticator, Certificates, Chain, Identity, Refusal, Shown},
+    issuers::Issuers,
     localhost::Localhost,
 };
 use windlass_store::Store;
@@ -55,6 +55,7 @@ impl Allowed {
 /// Everything that decides about access.
 pub(crate) struct Access {
     chain: Chain,
+    issuers: Arc<Issuers>,
     rights: Arc<Rights>,
     /// Those who come with tokens that are made here.
     pub(crate) accounts: Arc<Accounts>,
@@ -62,23 +63,23 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// `issuers` are the tokens of others.
+    /// `issuers` are trusted with tokens of their own.
     pub(crate) fn new(
         config: &Authentication,
-        issuers: Arc<dyn Authenticator>,
+        issuers: &Arc<Issuers>,
         store: &Arc<dyn Store>,
         catalog: &Arc<Catalog>,
         rights: &Arc<Rights>,
     ) -> Result<Self, StartError> {
         let accounts = Arc::new(Accounts::new(config, store, catalog)?);
-        let mut authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates)];
+        let mut authenticators: Vec<Arc<dyn Authenticator>> = vec![Arc::new(Certificates(Timestamp::now))];
         authenticators.extend(bearers::of_files(config));
         authenticators.push(Arc::clone(&accounts) as _);
-        authenticators.push(issuers);
+        authenticators.push(Arc::clone(issuers) as _);
         authenticators.extend(bearers::of_secrets(config, store, catalog));
         authenticators.push(Arc::new(Localhost));
-        let (chain, rights) = (Chain::new(authenticators), Arc::clone(rights));
-        Ok(Access { chain, rights, accounts, kubectl: config.kubectl })
+        let (chain, issuers, rights) = (Chain::new(authenticators), Arc::clone(issuers), Arc::clone(rights));
+        Ok(Access { chain, issuers, rights, accounts, kubectl: config.kubectl })
     }
 
     /// Who has which roles.
@@ -86,15 +87,14 @@ impl Access {
         &self.rights
     }
 
-    /// Who asks.
+    /// Who asks for a path.
     pub(crate) async fn authenticate(
         &self,
-        peer: &Peer,
-        headers: &HeaderMap,
+        shown: Shown<'_>,
+        path: &str,
         metrics: &Metrics,
     ) -> Outcome<Identity> {
-        let shown = Shown { peer, headers };
-        let identity = self.identify(shown).await.inspect_err(|_| metrics.unknown("kubectl"))?;
+        let identity = self.identify(shown, path).await.inspect_err(|_| metrics.unknown("kubectl"))?;
         let identity = identity.map_err(|refusal| {
             tracing::debug!(%refusal, "credentials refused");
             metrics.unknown(refusal.by);
@@ -116,12 +116,15 @@ impl Access {
     }
 
     /// Who asks, unless they may not ask this way.
-    async fn identify(&self, shown: Shown<'_>) -> Outcome<Result<Identity, Refusal>> {
+    async fn identify(&self, shown: Shown<'_>, path: &str) -> Outcome<Result<Identity, Refusal>> {
         self.kubectl.check(shown).map_err(Status::unauthorized_because)?;
         let identity = self.chain.authenticate(shown).await;
         if let Ok(identity) = &identity {
             let outcome = self.kubectl.check_identity(shown, identity, Timestamp::now());
             outcome.map_err(Status::unauthorized_because)?;
+            if identity.user.is_anonymous() && !self.issuers.admits_anonymous(path) {
+                return Ok(Err(Refusal { by: identity.by, why: "nobody is let in here unknown".to_owned() }));
+            }
         }
         Ok(identity)
     }
@@ -143,10 +146,10 @@ impl Access {
     }
 
     /// Goes the whole way once more for someone who was let in before.
-    async fn ask(&self, peer: &Peer, headers: &HeaderMap, attributes: &Attributes<'_>) -> Outcome<()> {
-        let identity = self.identify(Shown { peer, headers }).await?;
+    async fn ask(&self, shown: Shown<'_>, path: &str, attributes: &Attributes<'_>) -> Outcome<()> {
+        let identity = self.identify(shown, path).await?;
         let user = identity.map_err(|_| Status::unauthorized())?.user;
-        let user = impersonation::impersonated(&self.rights, &user, headers)?.unwrap_or(user);
+        let user = impersonation::impersonated(&self.rights, &user, shown.headers)?.unwrap_or(user);
         self.require(&user, attributes)
     }
 

@@ -23,6 +23,7 @@ pub(crate) struct Permit {
     access: Arc<Access>,
     peer: Peer,
     headers: HeaderMap,
+    path: String,
     wanted: Owned,
     due: Instant,
 }
@@ -63,12 +64,18 @@ impl Owned {
 }
 
 impl Permit {
-    /// A permit for what has just been allowed.
-    pub(crate) fn new(access: &Arc<Access>, shown: Shown<'_>, attributes: &Attributes<'_>) -> Self {
+    /// A permit for what has just been allowed at a path.
+    pub(crate) fn new(
+        access: &Arc<Access>,
+        shown: Shown<'_>,
+        path: &str,
+        attributes: &Attributes<'_>,
+    ) -> Self {
         Permit {
             access: Arc::clone(access),
             peer: shown.peer.clone(),
             headers: shown.kept(),
+            path: path.to_owned(),
             wanted: Owned::new(attributes),
             due: next(),
         }
@@ -85,7 +92,8 @@ impl Permit {
             return Ok(());
         }
         self.due = next();
-        self.access.ask(&self.peer, &self.headers, &self.wanted.borrow()).await
+        let shown = Shown { peer: &self.peer, headers: &self.headers };
+        self.access.ask(shown, &self.path, &self.wanted.borrow()).await
     }
 }
 
@@ -99,9 +107,11 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use async_trait::async_trait;
+    use jiff::Timestamp;
     use windlass_access::{
         MASTERS, User,
         authn::{Authenticator, Chain, Identity, Refusal},
+        issuers::Issuers,
     };
     use windlass_store::{Memory, Store};
 
@@ -134,8 +144,8 @@ mod tests {
         let key = Arc::new(Key(AtomicBool::new(true)));
         let store: Arc<dyn Store> = Arc::new(Memory::new().expect("a store in memory can be made"));
         let (rights, catalog) = (Rights::new(Arc::clone(&store)), Arc::default());
-        let access =
-            Access::new(&Authentication::default(), Arc::clone(&key) as _, &store, &catalog, &rights);
+        let issuers = Arc::new(Issuers::new(Timestamp::now));
+        let access = Access::new(&Authentication::default(), &issuers, &store, &catalog, &rights);
         let mut access = access.expect("there is nothing to go wrong");
         access.chain = Chain::new(vec![Arc::clone(&key) as _]);
         let access = Arc::new(access);
@@ -143,8 +153,8 @@ mod tests {
         headers.insert("authorization", "Bearer secret".parse().expect("a value"));
         headers.insert("x-other", "value".parse().expect("a value"));
         let shown = Shown { peer: &Peer::default(), headers: &headers };
-        let mut permit =
-            Permit::new(&access, shown, &Attributes { verb: "get", wanted: Wanted::Path("/metrics") });
+        let attributes = Attributes { verb: "get", wanted: Wanted::Path("/metrics") };
+        let mut permit = Permit::new(&access, shown, "/metrics", &attributes);
         assert_eq!(permit.headers.len(), 1, "nothing else is kept");
         for _ in 0..10 {
             tokio::time::advance(HOLDS).await;

@@ -148,7 +148,6 @@ async fn answer(
     let mut busy = guest.begin();
     let (is_head, version) = (*request.method() == Method::HEAD, request.version());
     let mut peer = arrived.peer.clone();
-    peer.certificate_has_expired = peer.certificate_expires.is_some_and(|at| at <= Timestamp::now());
     let mut refused = None;
     if let Some(guard) = &arrived.guard {
         let (head, body) = request.into_parts();

@@ -245,7 +245,7 @@ pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> O
     };
     let rendering = rendering(call, target)?;
     let shown = Shown { peer: &call.peer, headers: &call.headers };
-    let permit = Permit::new(&server.access, shown, &target.wanted(call));
+    let permit = Permit::new(&server.access, shown, &call.path, &target.wanted(call));
     let watching =
         server.registry.watch(&target.resource, options, rendering, permit, server.draining()).await?;
     let gauge = server.metrics.watching(&target.resource);

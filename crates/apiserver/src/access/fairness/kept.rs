@@ -4,7 +4,7 @@
 //! should be. Then the server follows the objects in the store, goes by them, and says of every schema whether its
 //! level exists.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join_all};
 use jiff::Timestamp;
@@ -25,9 +25,6 @@ use crate::{
 /// Whether the server may bring an object back to what it should be.
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// How long it takes until what failed is tried anew.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// Creates what is missing, goes by what is there, and follows it from then on.
 pub(crate) async fn start(server: &Arc<ApiServer>) -> Result<(), StartError> {
     let (levels, schemas) = (objects::levels(), objects::schemas());
@@ -37,19 +34,7 @@ pub(crate) async fn start(server: &Arc<ApiServer>) -> Result<(), StartError> {
     try_join_all(schemas).await?;
     server.fairness.refresh(&server.registry).await;
     tell(server).await;
-    let server = Arc::clone(server);
-    tokio::spawn(async move {
-        let mut draining = server.draining();
-        loop {
-            tokio::select! {
-                _ = draining.wait_for(|draining| *draining) => return,
-                outcome = follow(&server) => if let Err(error) = outcome {
-                    tracing::debug!(%error, "the watch on flow schemas broke off and begins anew");
-                },
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
-    });
+    startup::keep_following(server, "flow schemas", |server| async move { follow(&server).await });
     Ok(())
 }
 
