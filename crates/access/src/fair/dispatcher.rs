@@ -4,6 +4,9 @@
 //! that use less than is theirs come first there, and among those whoever uses the smallest part of it; then come the
 //! levels that borrow. Whoever is first there and wants more than is left is waited for, so many small requests never
 //! keep a large one away. What is borrowed comes back as requests end; none is cut short.
+//!
+//! Requests that take several seats take long, and never take the last one: whoever wants one seat, and has had less
+//! than others, does not wait for a long list to end.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -84,7 +87,6 @@ impl<W> Dispatcher<W> {
     /// part. Gives those whose turn has come.
     pub fn configure(&mut self, levels: &[(&str, Shape)], now: Duration) -> Begun<W> {
         for level in self.levels.values_mut() {
-            level.advance(now);
             level.is_gone = true;
         }
         for (name, shape) in levels {
@@ -132,7 +134,6 @@ impl<W> Dispatcher<W> {
     ) -> Result<(Ticket, Begun<W>), Refusal> {
         let is_alone = self.waiting == 0;
         let found = self.levels.get_mut(&level).filter(|level| !level.is_gone).ok_or(Refusal::NoLevel)?;
-        found.advance(now);
         let seats = seats.clamp(1, found.widest());
         let id = self.n_tickets;
         self.n_tickets += 1;
@@ -160,7 +161,6 @@ impl<W> Dispatcher<W> {
     pub fn end(&mut self, ticket: Ticket, now: Duration) -> Begun<W> {
         let Some(begun) = ticket.begun else { return self.give_up(ticket, now) };
         let Some(level) = self.levels.get_mut(&ticket.level) else { return vec![] };
-        level.advance(now);
         let before = level.in_use.max(level.limits.reserved);
         level.end(ticket.flow, ticket.seats, begun, now);
         self.committed -= before - level.in_use.max(level.limits.reserved);
@@ -172,7 +172,6 @@ impl<W> Dispatcher<W> {
     /// A request gives up waiting. Gives those whose turn has come.
     pub fn give_up(&mut self, ticket: Ticket, now: Duration) -> Begun<W> {
         let Some(level) = self.levels.get_mut(&ticket.level) else { return vec![] };
-        level.advance(now);
         if !level.remove(ticket.flow, ticket.id) {
             return vec![];
         }
@@ -224,7 +223,6 @@ impl<W> Dispatcher<W> {
     fn first(&mut self, now: Duration) -> Option<(LevelId, Next, Needs)> {
         let mut first: Option<(Rank, LevelId, Next, Needs)> = None;
         for (id, level) in self.levels.iter_mut().filter(|(_, level)| level.waiting > 0) {
-            level.advance(now);
             let Some(next) = level.next(now) else { continue };
             let needs = Needs::of(level, next.seats);
             if !needs.is_allowed {
@@ -262,6 +260,8 @@ impl<W> Dispatcher<W> {
 #[derive(Clone, Copy)]
 struct Needs {
     seats: u64,
+    /// Seats that have to stay free.
+    spare: u64,
     /// Seats of the pool.
     shared: u64,
     /// Whether the level stays within what is its own.
@@ -275,18 +275,20 @@ impl Needs {
         let Limits { nominal, reserved, most } = level.limits;
         let seats = u64::from(seats);
         let then = level.in_use + seats;
+        let spare = u64::from(seats > 1);
         Needs {
             seats,
+            spare,
             shared: then.max(reserved) - level.in_use.max(reserved),
             is_own: then <= nominal,
-            is_allowed: then <= most,
+            is_allowed: then + spare <= most,
         }
     }
 
     fn fit(&self, total: u64, in_use: u64, committed: u64) -> bool {
         self.is_allowed
-            && in_use + self.seats <= total
-            && (self.shared == 0 || committed + self.shared <= total)
+            && in_use + self.seats + self.spare <= total
+            && (self.shared == 0 || committed + self.shared + self.spare <= total)
     }
 }
 

@@ -1,8 +1,10 @@
 //! One priority level: its flows, and which of them comes next.
 //!
-//! Time in a level is counted in seat-seconds that each flow would have had by now if all had shared evenly. A flow that
-//! becomes busy begins at that time; it moves on by what its requests use. The flow that is furthest behind comes next.
-//! What a request will use is guessed when it begins, counted while it runs, and settled when it ends.
+//! Each flow is served up to some number of seat-seconds; the flow that is furthest behind comes next. A flow that
+//! becomes busy begins level with the one that is furthest behind: it has no claim on what was used while it was away,
+//! and nobody who has had more goes before it. While others wait, what a flow has had is remembered when it pauses, so
+//! pausing gains nothing. What a request will use is guessed when it begins, counted while it runs, and settled when it
+//! ends.
 //!
 //! Queues say how many may wait, and not in which order: a request takes a place in the emptiest queue of its flow's
 //! hand. A flow that fills all of its queues therefore leaves others theirs, and gets no more turns by having several.
@@ -78,11 +80,14 @@ pub(super) struct Level<W> {
     flows: HashMap<u64, Flow<W>>,
     /// How many wait in each queue, the empty ones left out.
     queues: HashMap<u32, u32>,
-    /// The seat-seconds that a flow would have had.
-    even: f64,
-    /// When that was.
-    at: Duration,
+    /// The seat-seconds up to which every busy flow has been served. Never goes back.
+    floor: f64,
+    /// What flows that pause have had above that, while others wait.
+    ahead: HashMap<u64, f64>,
 }
+
+/// The most flows that are remembered while they pause.
+const MOST_AHEAD: usize = 4096;
 
 struct Flow<W> {
     /// The seat-seconds up to which this flow has been served, running requests at their guess.
@@ -134,23 +139,15 @@ impl<W> Level<W> {
             is_gone: false,
             flows: HashMap::new(),
             queues: HashMap::new(),
-            even: 0.0,
-            at: Duration::ZERO,
+            floor: 0.0,
+            ahead: HashMap::new(),
         }
     }
 
-    /// Lets time pass.
-    pub(super) fn advance(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.at).as_secs_f64();
-        self.at = self.at.max(now);
-        if !self.flows.is_empty() {
-            self.even += passed * self.in_use as f64 / self.flows.len() as f64;
-        }
-    }
-
-    /// The most seats that one request can have. Wider than the level is nothing, or it would never begin.
+    /// The most seats that one request can have. Wider than the level is nothing, or it would never begin; and wide
+    /// requests leave one seat free.
     pub(super) fn widest(&self) -> u32 {
-        u32::try_from(self.limits.nominal).unwrap_or(u32::MAX).max(1)
+        u32::try_from(self.limits.nominal).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
     /// Sets what the level may use. Those who wait want no more than that.
@@ -170,9 +167,14 @@ impl<W> Level<W> {
         (waiting(&emptiest) < queue_length_limit).then_some(emptiest)
     }
 
-    fn flow(&mut self, flow: u64) -> &mut Flow<W> {
-        let even = self.even;
-        self.flows.entry(flow).or_insert_with(|| Flow::new(even))
+    fn flow(&mut self, number: u64) -> &mut Flow<W> {
+        if !self.flows.contains_key(&number) {
+            let least = self.flows.values().map(|flow| flow.served).min_by(f64::total_cmp);
+            self.floor = self.floor.max(least.unwrap_or(self.floor));
+        }
+        let (floor, ahead) = (self.floor, &mut self.ahead);
+        let entry = self.flows.entry(number);
+        entry.or_insert_with(|| Flow::new(ahead.remove(&number).map_or(floor, |served| served.max(floor))))
     }
 
     pub(super) fn push(&mut self, flow: u64, waiter: Waiter<W>) {
@@ -248,8 +250,18 @@ impl<W> Level<W> {
     /// Forgets a flow that has nothing to do.
     fn tidy(&mut self, number: u64) {
         let is_idle = |flow: &Flow<W>| flow.in_use == 0 && flow.waiting.is_empty();
-        if self.flows.get(&number).is_some_and(is_idle) {
-            self.flows.remove(&number);
+        let idle = self.flows.get(&number).filter(|flow| is_idle(flow)).map(|flow| flow.served);
+        let Some(served) = idle else { return };
+        self.flows.remove(&number);
+        if self.waiting == 0 {
+            return self.ahead.clear();
+        }
+        if self.ahead.len() >= MOST_AHEAD {
+            let floor = self.floor;
+            self.ahead.retain(|_, served| *served > floor);
+        }
+        if served > self.floor && self.ahead.len() < MOST_AHEAD {
+            self.ahead.insert(number, served);
         }
     }
 

@@ -223,11 +223,53 @@ fn small_requests_do_not_keep_a_large_one_away() {
     simulation.finish();
 }
 
+/// A level full of long lists, with more of them waiting, of ten clients.
+fn crowded() -> Simulation {
+    let mut simulation = Simulation::new(25, &[("a", shape(1, 0, QUEUES))]);
+    for request in 0..100 {
+        simulation.arrive("a", request % 10, 5, millis(20 + request % 7)).expect("a place");
+    }
+    assert!(simulation.dispatcher.waiting() > 50);
+    simulation
+}
+
 #[test]
-fn what_wants_more_seats_than_its_level_has_gets_all_of_them() {
+fn who_asks_for_little_does_not_wait_for_long_lists() {
+    let mut simulation = crowded();
+    for step in 1..300 {
+        simulation.until(millis(step));
+        let _ = simulation.arrive("a", step % 10, 5, millis(20));
+        if step % 5 == 0 {
+            let small = simulation.arrive("a", 99, 1, millis(1)).expect("a place");
+            assert_eq!(simulation.requests[small].ticket.begun(), Some(simulation.now), "at {step} ms");
+        }
+    }
+    simulation.finish();
+}
+
+#[test]
+fn who_pauses_between_two_lists_gets_no_more_than_others() {
+    let mut simulation = crowded();
+    let mut own = simulation.arrive("a", 99, 5, millis(20)).expect("a place");
+    for step in 1..2000 {
+        simulation.until(millis(step));
+        let _ = simulation.arrive("a", step % 10, 5, millis(20));
+        if simulation.requests[own].is_over {
+            own = simulation.arrive("a", 99, 5, millis(20)).expect("a place");
+        }
+    }
+    let most = (0..10).map(|flow| simulation.served(flow)).fold(0.0, f64::max);
+    let own = simulation.served(99);
+    assert!(own <= most * 1.1, "{own} seat-seconds, others {most}");
+    assert!(own >= most * 0.5, "{own} seat-seconds, others {most}");
+    simulation.finish();
+}
+
+#[test]
+fn what_wants_more_seats_than_its_level_has_gets_all_but_one_of_them() {
     let mut simulation = Simulation::new(20, &[("a", shape(1, 0, QUEUES)), ("b", shape(3, 0, QUEUES))]);
     let idx = simulation.arrive("a", 1, 1_000_000, millis(1)).expect("a place");
-    assert_eq!(simulation.requests[idx].ticket.seats(), 5);
+    assert_eq!(simulation.requests[idx].ticket.seats(), 4);
     assert!(simulation.requests[idx].ticket.begun().is_some());
     simulation.finish();
 }

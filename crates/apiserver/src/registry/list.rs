@@ -111,7 +111,7 @@ impl Registry {
             listing.ask(kind, self.versions.webhooks(), limit).await?;
         }
         if limit > 0 {
-            listing.cut(limit, token.and_then(|token| token.left));
+            listing.cut(limit, token.and_then(|token| token.left)).await;
         }
         Ok(listing)
     }
@@ -173,14 +173,14 @@ impl Listing {
     }
 
     /// Collects a page and finds out where to go on.
-    fn cut(&mut self, limit: usize, left_before: Option<usize>) {
+    async fn cut(&mut self, limit: usize, left_before: Option<usize>) {
         let mut page = Vec::with_capacity(limit.min(1000));
         while page.len() < limit
-            && let Some(entry) = self.next()
+            && let Some(entry) = self.next().await
         {
             page.push(entry);
         }
-        let more = page.len() == limit && self.next().is_some();
+        let more = page.len() == limit && self.next().await.is_some();
         if let Some(last) = page.last().filter(|_| more) {
             let prefix = self.resource.prefix.len();
             let after = String::from_utf8_lossy(last.key.get(prefix..).unwrap_or_default()).into_owned();
@@ -197,8 +197,8 @@ impl Listing {
     }
 
     /// Appends objects until a chunk is full; false when there are no more.
-    pub(crate) fn fill(&mut self, rendering: &Rendering, first: &mut bool, out: &mut Vec<u8>) -> bool {
-        for entry in self.by_ref() {
+    pub(crate) async fn fill(&mut self, rendering: &Rendering, first: &mut bool, out: &mut Vec<u8>) -> bool {
+        while let Some(entry) = self.next().await {
             if !std::mem::take(first) {
                 out.push(b',');
             }
@@ -223,12 +223,10 @@ impl Listing {
         *after = page.entries.last().map(|entry| entry.key.to_vec());
         Some(page.entries.into_iter())
     }
-}
 
-impl Iterator for Listing {
-    type Item = Arc<Entry>;
-
-    fn next(&mut self) -> Option<Arc<Entry>> {
+    /// The next object. Lists are made on the threads that serve everyone, so others have a turn every few objects that
+    /// were looked at, whether or not they were chosen.
+    pub(crate) async fn next(&mut self) -> Option<Arc<Entry>> {
         loop {
             let fetched = match &mut self.source {
                 Source::Page(entries) => return entries.next(),
@@ -241,8 +239,11 @@ impl Iterator for Listing {
                 }
             }
             let next = self.fetch(FETCH)?;
-            if let Source::Rest { fetched, .. } = &mut self.source {
+            if let Source::Rest { fetched, done, .. } = &mut self.source {
                 *fetched = next;
+                if !*done {
+                    tokio::task::yield_now().await;
+                }
             }
         }
     }

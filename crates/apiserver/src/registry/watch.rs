@@ -175,7 +175,7 @@ impl Watching {
                 return Some(self.cut(&status));
             }
             if let Some(mut listing) = self.initial.take() {
-                self.send_initial(&mut listing, &mut out);
+                self.send_initial(&mut listing, &mut out).await;
                 if out.len() >= CHUNK {
                     self.initial = Some(listing);
                     return Some(out.into());
@@ -285,8 +285,8 @@ impl Watching {
         Some(out.into())
     }
 
-    fn send_initial(&mut self, listing: &mut Listing, out: &mut Vec<u8>) {
-        for entry in listing.by_ref() {
+    async fn send_initial(&mut self, listing: &mut Listing, out: &mut Vec<u8>) {
+        while let Some(entry) = listing.next().await {
             self.event("ADDED", &entry.value, entry.revision.get(), out);
             if out.len() >= CHUNK {
                 return;

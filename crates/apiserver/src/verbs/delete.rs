@@ -80,7 +80,9 @@ pub(crate) async fn delete_collection(
     let resource = Arc::clone(&target.resource);
     let (user, notes) = (Arc::clone(&call.user), call.notes());
     let (options, manager, api_version) = (&options, &manager, &api_version);
-    let deletions = stream::iter(listing).map(|entry| {
+    let entries =
+        stream::unfold(listing, |mut listing| async move { Some((listing.next().await?, listing)) });
+    let deletions = entries.map(|entry| {
         let (resource, user) = (Arc::clone(&resource), Arc::clone(&user));
         async move {
             let (namespace, name) = split_key(&resource, &entry.key);

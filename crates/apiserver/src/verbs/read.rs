@@ -31,15 +31,15 @@ pub(crate) async fn list(server: &ApiServer, call: &Call, target: &Target) -> Ou
     let options = list_options(call, target)?;
     let rendering = rendering(call, target)?;
     let listing = server.registry.list(&target.resource, options).await?;
-    Ok(send(call, listing, rendering))
+    Ok(send(call, listing, rendering).await)
 }
 
 /// Sends a list: at once when it is small, else piece by piece.
-fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Body> {
+async fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Body> {
     let mut out = list::chunk();
     rendering.list_head(&list::list_metadata(&listing), &mut out);
     let mut first = true;
-    if !listing.fill(&rendering, &mut first, &mut out) {
+    if !listing.fill(&rendering, &mut first, &mut out).await {
         out.extend_from_slice(b"]}");
         return json(StatusCode::OK, out);
     }
@@ -47,8 +47,7 @@ fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Bod
     let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
     let sending = Sending { listing, rendering, encoder, made: Some(out), last: Bytes::new(), more: true };
     let chunks = stream::unfold(sending, |mut sending| async move {
-        let chunk = sending.next()?;
-        // Lists are made on the threads that serve everyone.
+        let chunk = sending.next().await?;
         tokio::task::yield_now().await;
         Some((chunk, sending))
     });
@@ -76,13 +75,13 @@ struct Sending {
 }
 
 impl Sending {
-    fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Bytes> {
         let piece = match self.made.take() {
             Some(made) => made,
             None if !self.more => return None,
             None => {
                 let mut piece = self.room();
-                self.more = self.listing.fill(&self.rendering, &mut false, &mut piece);
+                self.more = self.listing.fill(&self.rendering, &mut false, &mut piece).await;
                 if !self.more {
                     piece.extend_from_slice(b"]}");
                 }

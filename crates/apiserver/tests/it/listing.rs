@@ -38,6 +38,33 @@ async fn pages_are_of_one_revision_and_count_what_remains() {
     assert_eq!((names(&whole).len(), token(&whole)), (10, String::new()));
 }
 
+/// The test and the server share one thread: while the server does not let go of it, nobody counts.
+#[tokio::test]
+async fn a_search_that_finds_nothing_lets_others_have_their_turn() {
+    let client = with_maps(1500).await;
+    for query in [
+        "labelSelector=a%3Db",
+        "labelSelector=a%3Db&limit=5",
+        "labelSelector=a%3Db&watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+    ] {
+        let path = format!("{CONFIG_MAPS}?{query}");
+        let mut turns = 0;
+        let others = async {
+            loop {
+                turns += 1;
+                tokio::task::yield_now().await;
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            () = others => unreachable!(),
+            answer = client.get(&path) => answer,
+        };
+        assert_eq!(answer.code, 200);
+        assert!(turns > 5, "{query}: {turns} turns");
+    }
+}
+
 #[tokio::test]
 async fn a_token_whose_revision_is_gone_gives_a_fresh_one() {
     use windlass_store::{Revision, Store};
