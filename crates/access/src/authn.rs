@@ -4,7 +4,7 @@
 //! something of its kind that is no good refuses, and nobody else is asked. A client that shows nothing is anonymous; a
 //! client that shows something nobody knows is refused, because it would get an answer that is meant for another.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
 use http::{HeaderMap, header};
@@ -46,8 +46,9 @@ impl<'a> Shown<'a> {
     }
 
     /// How the client calls itself.
-    pub fn agent(&self) -> &'a str {
-        self.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    pub fn agent(&self) -> Cow<'a, str> {
+        let agent = self.headers.get(header::USER_AGENT);
+        String::from_utf8_lossy(agent.map(http::HeaderValue::as_bytes).unwrap_or_default())
     }
 
     /// The headers that are needed to ask again later.

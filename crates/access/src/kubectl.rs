@@ -16,7 +16,7 @@ pub struct KubectlRules {
 impl KubectlRules {
     /// What is against it that a client comes at all.
     pub fn check(&self, shown: Shown<'_>) -> Result<(), &'static str> {
-        match self.disabled && is_kubectl(shown.agent()) {
+        match self.disabled && is_kubectl(&shown.agent()) {
             true => Err("kubectl disabled"),
             false => Ok(()),
         }
@@ -29,7 +29,7 @@ impl KubectlRules {
         identity: &Identity,
         now: Timestamp,
     ) -> Result<(), &'static str> {
-        let Some(most) = self.ephemeral.filter(|_| is_kubectl(shown.agent())) else { return Ok(()) };
+        let Some(most) = self.ephemeral.filter(|_| is_kubectl(&shown.agent())) else { return Ok(()) };
         match identity.expires {
             Some(expires) if shown.bearer().is_some() && expires.duration_since(now) <= most => Ok(()),
             Some(_) => Err("kubectl needs an ephemeral token, and this one expires too late"),
@@ -53,7 +53,8 @@ mod tests {
 
     fn headers(agent: &'static str, token: Option<&'static str>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        let agent = HeaderValue::from_bytes(agent.as_bytes()).expect("a value");
+        headers.insert(header::USER_AGENT, agent);
         if let Some(token) = token {
             headers.insert(header::AUTHORIZATION, HeaderValue::from_static(token));
         }
@@ -66,6 +67,7 @@ mod tests {
         for (agent, outcome) in [
             ("kubectl/v1.32.4 (linux/amd64) kubernetes/59526cd", Err("kubectl disabled")),
             ("KubeCtl", Err("kubectl disabled")),
+            ("kubectl/ü", Err("kubectl disabled")),
             ("kubect", Ok(())),
             ("my-kubectl/1", Ok(())),
             ("", Ok(())),

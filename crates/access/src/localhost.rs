@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, Method, Uri, Version, header, request::Parts};
 
 use crate::{
-    User,
+    UNAUTHENTICATED, User,
     authn::{Authenticator, Identity, Refusal, Shown},
 };
 
@@ -212,8 +212,9 @@ impl Authenticator for Localhost {
     }
 
     async fn authenticate(&self, shown: Shown<'_>) -> Result<Option<Identity>, Refusal> {
-        static USER: LazyLock<Arc<User>> =
-            LazyLock::new(|| Arc::new(User::new(LOCALHOST, vec![LOCAL_GROUP.to_owned()]).authenticated()));
+        static USER: LazyLock<Arc<User>> = LazyLock::new(|| {
+            Arc::new(User::new(LOCALHOST, [LOCAL_GROUP, UNAUTHENTICATED].map(str::to_owned).to_vec()))
+        });
         let shows_nothing = !shown.headers.contains_key(header::AUTHORIZATION);
         let is_known = shows_nothing && shown.peer.vouched.is_some();
         Ok(is_known.then(|| Identity { user: Arc::clone(&USER), by: self.name(), expires: None }))

@@ -31,7 +31,7 @@ pub use self::{
     },
     admission::{Asked, Signer},
     config::Config,
-    http::{Body, serve, serve_plain},
+    http::{Body, Tls, serve, serve_plain},
     server::{ApiServer, StartError},
 };
 pub use windlass_access::localhost::Guard;

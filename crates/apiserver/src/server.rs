@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use windlass_access::{
     User,
     authn::{Peer, Shown},
+    rbac::Grant,
 };
 use windlass_store::{ReadError, Store};
 
@@ -195,7 +196,12 @@ impl ApiServer {
         let labels = route.as_ref().map_or_else(|| Labels::other(call), |route| Labels::of(call, route));
         let is_watch = labels.verb == "WATCH";
         let outcome = match self.admit(call, peer, route).await {
-            Err(status) => Err(status),
+            Err(status) => {
+                if call.is_http1 {
+                    verbs::drain(body).await;
+                }
+                Err(status)
+            }
             Ok(Admitted { allowed, seat, timeout }) => {
                 let work = AssertUnwindSafe(verbs::answer(self, call, allowed, body)).catch_unwind();
                 let done = tokio::time::timeout(timeout, work).await;
@@ -243,27 +249,33 @@ impl ApiServer {
         route: Option<Route>,
     ) -> Outcome<Admitted> {
         let audit = self.config.audit.as_ref();
+        if let Some(Refused(status)) = call.refused.take() {
+            Trail::refuse(audit, call, peer, route.as_ref(), Some(&status)).await;
+            return Err(status);
+        }
         let shown = Shown { peer, headers: &call.headers };
         call.user = match self.access.authenticate(shown, &call.path, &self.metrics).await {
             Ok(identity) => identity.user,
             Err(status) => {
-                Trail::refuse(audit, call, peer, route.as_ref()).await;
+                Trail::refuse(audit, call, peer, route.as_ref(), None).await;
                 return Err(status);
             }
         };
         call.peer = peer.clone();
         call.trail = Trail::begin(audit, call, peer, route.as_ref()).await?;
         if let Err(status) = self.access.impersonate(call) {
-            return call.judged(Err(status));
+            call.judged(None);
+            return Err(status);
         }
         let Some(route) = route else {
             let outcome = self.access.authorize_path(call);
-            call.judged(outcome)?;
-            return Err(Status::no_such_path());
+            call.judged(outcome.as_ref().ok());
+            return outcome.and_then(|_| Err(Status::no_such_path()));
         };
         let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
         let outcome = self.access.authorize(call, route);
-        let allowed = call.judged(outcome)?;
+        call.judged(outcome.as_ref().ok().map(Allowed::grant));
+        let allowed = outcome?;
         let timeout = self.timeout_of(call)?;
         let seat = if is_health { None } else { Some(self.seat(call, &allowed, timeout).await?) };
         Ok(Admitted { allowed, seat, timeout })
@@ -327,6 +339,10 @@ fn escape(text: &str) -> String {
 #[derive(Clone)]
 pub(crate) struct Nobody;
 
+/// Marks a request that is refused whoever asks, with the answer.
+#[derive(Clone)]
+pub(crate) struct Refused(pub(crate) Box<Status>);
+
 /// A request that may go on.
 struct Admitted {
     allowed: Allowed,
@@ -336,6 +352,7 @@ struct Admitted {
 
 /// One request, apart from its body.
 pub(crate) struct Call {
+    is_http1: bool,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -355,13 +372,16 @@ pub(crate) struct Call {
     pub(crate) audit_id: String,
     /// What the audit log is told, where it is.
     pub(crate) trail: Option<Box<Trail>>,
+    /// Why it is refused, whoever asks.
+    refused: Option<Refused>,
 }
 
 impl Call {
     /// A request of nobody in particular yet, and the connection it came over.
     fn of(head: http::request::Parts) -> (Self, Peer) {
-        let http::request::Parts { method, uri, headers, mut extensions, .. } = head;
+        let http::request::Parts { method, uri, headers, version, mut extensions, .. } = head;
         let call = Call {
+            is_http1: version < http::Version::HTTP_2,
             method,
             path: uri.path().to_owned(),
             query: Query::parse(uri.query()),
@@ -374,6 +394,7 @@ impl Call {
             uri,
             audit_id: String::new(),
             trail: None,
+            refused: extensions.remove(),
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }
@@ -395,11 +416,10 @@ impl Call {
     }
 
     /// Notes for the audit log whether it was allowed.
-    fn judged<T>(&mut self, outcome: Outcome<T>) -> Outcome<T> {
+    fn judged(&mut self, grant: Option<&Grant>) {
         if let Some(trail) = &mut self.trail {
-            trail.judged(&self.user, outcome.is_ok());
+            trail.judged(&self.user, grant);
         }
-        outcome
     }
 
     /// Where to say something for the audit log, if it is told of this request.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::{flags::ServerArgs, token::TokenCommand};
 
@@ -39,8 +39,26 @@ pub(crate) struct Args {
 impl Args {
     /// Reads a command line, the program's own name first.
     pub(crate) fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Args::try_parse_from(with_command(line.into_iter().collect()))
+        let command = taking_negatives(Args::command());
+        let line = with_command(line.into_iter().collect());
+        Args::from_arg_matches_mut(&mut command.try_get_matches_from(line)?)
     }
+}
+
+/// Lets numbers and durations begin with a minus, so that what is said of those that are refused names their flag.
+fn taking_negatives(command: clap::Command) -> clap::Command {
+    let is_number = |arg: &clap::Arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        names
+            .iter()
+            .any(|name| matches!(name.as_str(), "DURATION" | "N" | "PORT" | "MIB" | "SECONDS" | "DAYS"))
+    };
+    command
+        .mut_args(|arg| {
+            let takes = is_number(&arg);
+            arg.allow_hyphen_values(takes)
+        })
+        .mut_subcommands(taking_negatives)
 }
 
 /// Puts `up` where a command is missing: after the flags that stand before any command.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use clap::builder::NonEmptyStringValueParser;
 use jiff::SignedDuration;
 use windlass_access::{
     KubectlRules,
@@ -61,7 +62,13 @@ pub(crate) struct AuthnArgs {
     #[arg(long, value_name = "DURATION", help_heading = "Authentication")]
     service_account_max_token_expiration: Option<GoDuration>,
     /// What this server is called in tokens that are meant for it [default: the issuer]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Authentication")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = "Authentication"
+    )]
     api_audiences: Vec<String>,
     /// Know new machines by the bootstrap tokens in kube-system
     #[arg(long, help_heading = "Authentication")]

@@ -79,7 +79,10 @@ pub(crate) fn prepare(given: Option<&Path>, folder: &Path, backend: &Backend) ->
         })
         .collect();
     let hint = match source == own {
-        true => format!("put a copy of {} back that has the key", own.display()),
+        true => format!(
+            "start with the --encryption-provider-config that it was written under, or put a copy of {} back that has the key",
+            own.display()
+        ),
         false if own.exists() => {
             format!(
                 "add the key to {}; the one of this server's own is in {}",

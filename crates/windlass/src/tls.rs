@@ -1,7 +1,8 @@
 //! TLS as the server speaks it: HTTP/2 first, client certificates welcome but not needed.
 //!
 //! What the server shows, and whom it believes, comes from the authority in the data directory, or from files that
-//! someone else keeps. Those are looked at again and again, and what they say holds for new connections. Each change
+//! someone else keeps. Those are looked at again and again, and what they say holds for new connections; those that came
+//! with a certificate which is believed no more are cut. Each change
 //! makes a whole new configuration, so that no session goes on that was begun under another. Files that are no good
 //! change nothing: what was good last stays. Our own authority is believed in any case, for the administrator.
 //! Start at [`ServerTls`].
@@ -20,8 +21,9 @@ use rustls::{
     server::{ServerSessionMemoryCache, WebPkiClientVerifier},
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, pem::PemObject};
 use tokio::sync::watch;
+use windlass_apiserver::Tls;
 
 use crate::{
     args::Usage,
@@ -48,6 +50,8 @@ pub(crate) struct TlsFiles {
     pub(crate) server: Option<(PathBuf, PathBuf)>,
     /// Authorities that sign the certificates of clients, besides our own.
     pub(crate) client_ca: Option<PathBuf>,
+    /// Certificates of clients that their authorities have taken back.
+    pub(crate) client_crl: Option<PathBuf>,
     /// Whether TLS 1.2 is refused.
     pub(crate) only_tls13: bool,
 }
@@ -59,12 +63,14 @@ pub(crate) struct Given {
     pub(crate) server: Option<Identity>,
     /// Whom it believes besides our own authority.
     pub(crate) client_ca: Option<String>,
+    /// Which certificates it does not, all the same.
+    pub(crate) client_crl: Option<String>,
 }
 
 impl TlsFiles {
     /// Whether there are any.
     pub(crate) fn any(&self) -> bool {
-        self.server.is_some() || self.client_ca.is_some()
+        self.server.is_some() || self.client_ca.is_some() || self.client_crl.is_some()
     }
 
     /// Reads them. An error names the flag and the file.
@@ -77,7 +83,9 @@ impl TlsFiles {
             None => None,
         };
         let client_ca = self.client_ca.as_deref().map(|path| read("--client-ca-file", path)).transpose()?;
-        let given = Given { server, client_ca };
+        let client_crl =
+            self.client_crl.as_deref().map(|path| read("--client-crl-file", path)).transpose()?;
+        let given = Given { server, client_ca, client_crl };
         self.check(&given)?;
         Ok(given)
     }
@@ -103,6 +111,11 @@ impl TlsFiles {
                 Usage(format!("--client-ca-file {}: {}", path.display(), crate::exit::chain(&error)))
             })?;
         }
+        if let (Some(path), Some(pem)) = (&self.client_crl, &given.client_crl) {
+            revocations(pem).map_err(|error| {
+                Usage(format!("--client-crl-file {}: {}", path.display(), crate::exit::chain(&error)))
+            })?;
+        }
         Ok(())
     }
 
@@ -126,24 +139,24 @@ fn read(flag: &str, path: &Path) -> Result<String, Usage> {
 /// The server's side of TLS, which can be exchanged while connections come in.
 pub(crate) struct ServerTls {
     files: TlsFiles,
-    config_tx: watch::Sender<Arc<ServerConfig>>,
+    tls_tx: watch::Sender<Tls>,
 }
 
 impl ServerTls {
     /// Shows the server's certificate, and believes those that the authorities have signed.
     pub(crate) fn new(files: TlsFiles, pki: &Pki, given: &Given) -> anyhow::Result<Self> {
-        let config = config(pki, given, files.only_tls13)?;
-        Ok(ServerTls { files, config_tx: watch::channel(Arc::new(config)).0 })
+        let tls = tls(pki, given, files.only_tls13)?;
+        Ok(ServerTls { files, tls_tx: watch::channel(tls).0 })
     }
 
-    /// What new connections get.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<ServerConfig>> {
-        self.config_tx.subscribe()
+    /// What new connections get, and what those that are there have to stand up to.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Tls> {
+        self.tls_tx.subscribe()
     }
 
     /// Uses these from now on.
     pub(crate) fn replace(&self, pki: &Pki, given: &Given) -> anyhow::Result<()> {
-        self.config_tx.send_replace(Arc::new(config(pki, given, self.files.only_tls13)?));
+        self.tls_tx.send_replace(tls(pki, given, self.files.only_tls13)?);
         Ok(())
     }
 
@@ -168,26 +181,32 @@ impl ServerTls {
     }
 }
 
-fn config(pki: &Pki, given: &Given, only_tls13: bool) -> anyhow::Result<ServerConfig> {
+fn tls(pki: &Pki, given: &Given, only_tls13: bool) -> anyhow::Result<Tls> {
     const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
     let key = certified_key(given.server.as_ref().unwrap_or(&pki.server))?;
     let mut believed = roots(&pki.ca)?;
     if let Some(pem) = &given.client_ca {
         believed.extend(roots(pem)?.roots);
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(believed), provider())
-        .allow_unauthenticated()
-        .build()
-        .context("an authority cannot be used for clients")?;
+    let mut clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(believed), provider()).allow_unauthenticated();
+    if let Some(pem) = &given.client_crl {
+        // Authorities that have no list take nothing back.
+        clients = clients
+            .with_crls(revocations(pem)?)
+            .only_check_end_entity_revocation()
+            .allow_unknown_revocation_status();
+    }
+    let clients = clients.build().context("an authority or a revocation list cannot be used for clients")?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(if only_tls13 { &BOTH[..1] } else { BOTH })
         .context("ring speaks TLS 1.2 and 1.3")?
-        .with_client_cert_verifier(verifier)
+        .with_client_cert_verifier(Arc::clone(&clients))
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.session_storage = ServerSessionMemoryCache::new(N_SESSIONS);
     config.ticketer = ring::Ticketer::new().context("cannot make keys for TLS tickets")?;
-    Ok(config)
+    Ok(Tls { config: Arc::new(config), clients })
 }
 
 /// The only cryptography in the binary.
@@ -209,6 +228,20 @@ pub(crate) fn certificates(pem: &str) -> anyhow::Result<Vec<CertificateDer<'stat
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .context("a certificate is damaged")
+}
+
+/// The lists in `pem` of certificates that were taken back.
+fn revocations(pem: &str) -> anyhow::Result<Vec<CertificateRevocationListDer<'static>>> {
+    let lists: Vec<_> = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .context("a revocation list is damaged")?;
+    if lists.is_empty() {
+        bail!("there is no revocation list in it");
+    }
+    for list in &lists {
+        x509_parser::parse_x509_crl(list).context("a revocation list is damaged")?;
+    }
+    Ok(lists)
 }
 
 /// The key in `pem`.

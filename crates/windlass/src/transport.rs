@@ -31,6 +31,9 @@ pub(crate) struct TransportArgs {
     /// Authorities whose client certificates are believed besides our own's; read again when it changes
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     client_ca_file: Option<PathBuf>,
+    /// Client certificates that are believed no more: revocation lists of their authorities, in PEM; read again when it changes
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    client_crl_file: Option<PathBuf>,
     /// The oldest TLS that is spoken
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12", help_heading = "Network")]
     tls_min_version: TlsVersion,
@@ -82,6 +85,7 @@ impl TransportArgs {
         TlsFiles {
             server: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
             client_ca: self.client_ca_file.clone(),
+            client_crl: self.client_crl_file.clone(),
             only_tls13: self.tls_min_version == TlsVersion::Tls13,
         }
     }

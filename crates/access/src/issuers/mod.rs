@@ -29,6 +29,7 @@ pub use self::{
 };
 use self::{mapping::Mappings, wire::Wire};
 use crate::{
+    MASTERS,
     authn::{Authenticator, Identity, Refusal, Shown},
     jwt::{Algorithm, Expected, MOST_SKEW, Token, TokenError},
 };
@@ -241,6 +242,9 @@ impl Trusted {
             return Err(TokenError::Expired.to_string());
         }
         let user = mappings.user(&Value::Object(claims.into_all()))?;
+        if user.is_in(MASTERS) {
+            return Err(format!("an issuer has no say in who is in {MASTERS}"));
+        }
         Ok(Identity { user: Arc::new(user), by: "", expires })
     }
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_machinery::object::{self, Object, list_at, str_at};
+use windlass_machinery::{
+    names,
+    object::{self, Object, list_at, str_at},
+};
 
 use super::Rule;
 
@@ -130,8 +133,8 @@ impl Binding {
 /// The namespace and the name of the service account that a user is, if it is one.
 pub fn service_account_of(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(ACCOUNT)?.split_once(':')?;
-    let is_one = !namespace.is_empty() && !name.is_empty() && !name.contains(':');
-    is_one.then_some((namespace, name))
+    (names::label(namespace, false).is_none() && names::subdomain(name, false).is_none())
+        .then_some((namespace, name))
 }
 
 /// The groups of the service accounts of a namespace.

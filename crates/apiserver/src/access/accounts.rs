@@ -30,7 +30,7 @@ use crate::{Config, admission::View, resources::Catalog, server::StartError};
 const NAME: &str = "service-account";
 
 /// How far clocks of servers that share a store may differ.
-pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// How long something may be deleted and its tokens still be good: requests on their way, clocks that differ.
 const GRACE: SignedDuration = SignedDuration::from_secs(60);

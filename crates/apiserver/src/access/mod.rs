@@ -25,6 +25,7 @@ use windlass_access::{
     authn::{Authenticator, Certificates, Chain, Identity, Refusal, Shown},
     issuers::Issuers,
     localhost::Localhost,
+    rbac::Grant,
 };
 use windlass_store::Store;
 
@@ -40,15 +41,23 @@ use crate::{
 
 /// A route that whoever asked for it may have.
 #[derive(Debug)]
-pub(crate) struct Allowed(Route);
+pub(crate) struct Allowed {
+    route: Route,
+    grant: Grant,
+}
 
 impl Allowed {
     pub(crate) fn route(&self) -> &Route {
-        &self.0
+        &self.route
     }
 
     pub(crate) fn into_route(self) -> Route {
-        self.0
+        self.route
+    }
+
+    /// Why they may.
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
     }
 }
 
@@ -131,18 +140,18 @@ impl Access {
 
     /// Whether whoever asks may have this route.
     pub(crate) fn authorize(&self, call: &Call, route: Route) -> Outcome<Allowed> {
-        self.require(&call.user, &route.wanted(call))?;
-        Ok(Allowed(route))
+        let grant = self.require(&call.user, &route.wanted(call))?;
+        Ok(Allowed { route, grant })
     }
 
     /// Whether a path that nothing is served at may be asked for.
-    pub(crate) fn authorize_path(&self, call: &Call) -> Outcome<()> {
+    pub(crate) fn authorize_path(&self, call: &Call) -> Outcome<Grant> {
         self.require(&call.user, &Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) })
     }
 
     /// Whether whoever asks may also create what they ask to change, where it is not there.
     pub(crate) fn authorize_creation(&self, call: &Call, target: &Target) -> Outcome<()> {
-        self.require(&call.user, &Attributes { verb: "create", ..target.wanted(call) })
+        self.require(&call.user, &Attributes { verb: "create", ..target.wanted(call) }).map(drop)
     }
 
     /// Goes the whole way once more for someone who was let in before.
@@ -150,14 +159,11 @@ impl Access {
         let identity = self.identify(shown, path).await?;
         let user = identity.map_err(|_| Status::unauthorized())?.user;
         let user = impersonation::impersonated(&self.rights, &user, shown.headers)?.unwrap_or(user);
-        self.require(&user, attributes)
+        self.require(&user, attributes).map(drop)
     }
 
-    fn require(&self, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
-        match self.rights.allow(user, attributes) {
-            true => Ok(()),
-            false => Err(forbidden(&user.name, attributes)),
-        }
+    fn require(&self, user: &User, attributes: &Attributes<'_>) -> Outcome<Grant> {
+        self.rights.grant(user, attributes).ok_or_else(|| forbidden(&user.name, attributes))
     }
 }
 

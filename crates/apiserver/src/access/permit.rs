@@ -16,7 +16,7 @@ use super::Access;
 use crate::status::Outcome;
 
 /// How long a permit holds at most before it is asked for anew.
-const HOLDS: Duration = Duration::from_secs(5);
+const HOLDS: Duration = Duration::from_secs(4);
 
 /// Leave to go on.
 pub(crate) struct Permit {

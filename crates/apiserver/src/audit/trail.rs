@@ -17,6 +17,7 @@ use windlass_access::{
     Attributes, User, Wanted,
     audit::{Account, Asked, Decision, Event, Level, ObjectRef, ResponseStatus, Stage},
     authn::Peer,
+    rbac::Grant,
 };
 use windlass_machinery::{
     decode::decode_yaml,
@@ -68,6 +69,7 @@ pub(crate) struct Trail {
     status: Option<ResponseStatus>,
     annotations: BTreeMap<String, String>,
     notes: Notes,
+    is_allowed: bool,
     is_over: bool,
 }
 
@@ -98,8 +100,14 @@ impl Trail {
         Ok(Some(trail))
     }
 
-    /// Writes down that somebody came whom nobody knows.
-    pub(crate) async fn refuse(audit: Option<&Arc<Audit>>, call: &Call, peer: &Peer, route: Option<&Route>) {
+    /// Writes down that somebody came whom nobody knows, or who was refused before that was even asked.
+    pub(crate) async fn refuse(
+        audit: Option<&Arc<Audit>>,
+        call: &Call,
+        peer: &Peer,
+        route: Option<&Route>,
+        status: Option<&Status>,
+    ) {
         let Some(mut trail) = audit.and_then(|audit| Self::of(audit, call, None, peer, route)) else {
             return;
         };
@@ -109,7 +117,10 @@ impl Trail {
             (false, true) => "Authentication failed, attempted: x509",
             (false, false) => "Authentication failed, no credentials provided",
         };
-        trail.status = Some(ResponseStatus::failure(401, "Unauthorized", shown));
+        trail.status = Some(match status {
+            Some(status) => ResponseStatus::failure(status.code, status.reason, &status.message),
+            None => ResponseStatus::failure(401, "Unauthorized", shown),
+        });
         trail.write(Stage::ResponseStarted).await;
         trail.is_over = true;
     }
@@ -168,6 +179,7 @@ impl Trail {
             status: None,
             annotations: BTreeMap::new(),
             notes: Notes::default(),
+            is_allowed: false,
             is_over: false,
         }))
     }
@@ -178,12 +190,13 @@ impl Trail {
     }
 
     /// Notes whom the request is made as, and whether they may do it.
-    pub(crate) fn judged(&mut self, user: &Arc<User>, is_allowed: bool) {
+    pub(crate) fn judged(&mut self, user: &Arc<User>, grant: Option<&Grant>) {
         if !self.user.as_ref().is_some_and(|own| Arc::ptr_eq(own, user)) {
             self.impersonated = Some(Arc::clone(user));
         }
-        self.notes.leave("authorization.k8s.io/decision", if is_allowed { "allow" } else { "forbid" });
-        self.notes.leave("authorization.k8s.io/reason", "");
+        self.is_allowed = grant.is_some();
+        self.notes.leave("authorization.k8s.io/decision", if self.is_allowed { "allow" } else { "forbid" });
+        self.notes.leave("authorization.k8s.io/reason", grant.map(Grant::to_string).unwrap_or_default());
     }
 
     /// Notes the object that was sent.
@@ -254,9 +267,10 @@ impl Trail {
         response.map(|body| Body::stream(Followed { body, trail: self, kept, n_bytes: 0 }))
     }
 
-    /// What may be told of how it ended: an answer to a secret may quote it.
+    /// What may be told of how it ended: whoever had a look at a secret may quote it. Who may not even ask, or asks for
+    /// what is not there, is told why.
     fn withheld(&self, mut status: ResponseStatus) -> ResponseStatus {
-        if self.decision.is_withheld && matches!(status.code, 400 | 409 | 422) {
+        if self.decision.is_withheld && self.is_allowed && status.code >= 400 && status.code != 404 {
             status.message.clear();
             status.details = None;
         }

@@ -9,6 +9,10 @@ use hyper_util::{
     server::conn::auto,
 };
 use jiff::Timestamp;
+use rustls::{
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::ClientCertVerifier,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -19,15 +23,16 @@ use windlass_access::{User, authn::Peer, localhost::Guard};
 
 use super::guests::{Order, Seat, Tracked};
 use crate::{
-    server::{ApiServer, Nobody, failure},
+    server::{ApiServer, Nobody, Refused},
     status::Status,
 };
 
 /// A handshake that takes longer than this is not a client of ours.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How long a client may take to send the head of a request.
-const HEADERS: Duration = Duration::from_secs(8);
+/// How long a client may take to send the head of a request over HTTP/1.1, the pause before it included. Strangers have
+/// far less: see [`super::guests`].
+const HEADERS: Duration = Duration::from_secs(90);
 
 /// Requests at once on one HTTP/2 connection; clients open another one for more.
 const STREAMS: u32 = 100;
@@ -39,11 +44,40 @@ const KEEPALIVE: Duration = Duration::from_secs(180);
 /// at all while it reads what is waiting there.
 const UNSENT: u32 = 128 * 1024;
 
+/// How TLS is spoken, and whose certificates are believed.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// For new connections.
+    pub config: Arc<rustls::ServerConfig>,
+    /// The same that the configuration has: for connections that are there when it changes.
+    pub clients: Arc<dyn ClientCertVerifier>,
+}
+
+/// The certificates that a client came with, and what they are to be good for as long as it stays.
+struct Believed {
+    tls_rx: watch::Receiver<Tls>,
+    chain: Vec<CertificateDer<'static>>,
+}
+
+impl Believed {
+    /// Waits until they are believed no more.
+    async fn ended(&mut self) {
+        while self.tls_rx.changed().await.is_ok() {
+            let clients = Arc::clone(&self.tls_rx.borrow_and_update().clients);
+            let Some((own, between)) = self.chain.split_first() else { continue };
+            if clients.verify_client_cert(own, between, UnixTime::now()).is_err() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
 /// How connections come in.
 #[derive(Clone)]
 pub(super) enum Entrance {
     /// With TLS.
-    Tls(watch::Receiver<Arc<rustls::ServerConfig>>),
+    Tls(watch::Receiver<Tls>),
     /// Without. With a guard, every request has to pass it.
     Plain(Option<Guard>),
 }
@@ -61,11 +95,14 @@ pub(super) async fn connection(
     let socket = socket2::SockRef::from(&stream);
     let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEPALIVE));
     let _ = socket.set_tcp_notsent_lowat(UNSENT);
-    let acceptor = match entrance {
-        Entrance::Tls(config_rx) => TlsAcceptor::from(Arc::clone(&config_rx.borrow())),
+    let (acceptor, tls_rx) = match entrance {
+        Entrance::Tls(mut tls_rx) => {
+            let config = Arc::clone(&tls_rx.borrow_and_update().config);
+            (TlsAcceptor::from(config), tls_rx)
+        }
         Entrance::Plain(guard) => {
             let peer = Peer { address: Some(address), is_plain: true, ..Peer::default() };
-            return exchange(server, stream, Arrived { peer, address, guard, seat }, stop_rx).await;
+            return exchange(server, stream, Arrived { peer, address, guard, seat }, None, stop_rx).await;
         }
     };
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
@@ -78,14 +115,24 @@ pub(super) async fn connection(
             Err(_) => return tracing::debug!(%address, "TLS handshake took too long"),
         },
     };
-    let shown = stream.get_ref().1.peer_certificates().and_then(|certificates| shown(certificates.first()?));
+    let chain: Vec<CertificateDer<'static>> = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .unwrap_or_default()
+        .iter()
+        .cloned()
+        .map(CertificateDer::into_owned)
+        .collect();
+    let shown = chain.first().and_then(shown);
+    let believed = (!chain.is_empty()).then_some(Believed { tls_rx, chain });
     let mut peer = Peer { address: Some(address), ..Peer::default() };
     if let Some((user, not_after)) = shown {
         peer.certificate = Some(Arc::new(user.authenticated()));
         peer.certificate_expires = Some(not_after);
         seat.know();
     }
-    exchange(server, stream, Arrived { peer, address, guard: None, seat }, stop_rx).await;
+    exchange(server, stream, Arrived { peer, address, guard: None, seat }, believed, stop_rx).await;
 }
 
 /// Who has come, and how.
@@ -101,9 +148,17 @@ async fn exchange(
     server: Arc<ApiServer>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     arrived: Arrived,
+    believed: Option<Believed>,
     mut stop_rx: watch::Receiver<bool>,
 ) {
     let arrived = Arc::new(arrived);
+    let disbelieved = async move {
+        match believed {
+            Some(mut believed) => believed.ended().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut disbelieved = std::pin::pin!(disbelieved);
     let service = {
         let arrived = Arc::clone(&arrived);
         service_fn(move |request: Request<Incoming>| {
@@ -123,6 +178,9 @@ async fn exchange(
                     tracing::debug!(%address, error = %crate::chain(&*error), "connection ended");
                 }
                 return;
+            }
+            () = disbelieved.as_mut() => {
+                return tracing::info!(%address, "cut off: the client's certificate is believed no more");
             }
             _ = stop_rx.wait_for(|stop| *stop), if !is_stopping => {
                 is_stopping = true;
@@ -148,28 +206,21 @@ async fn answer(
     let mut busy = guest.begin();
     let (is_head, version) = (*request.method() == Method::HEAD, request.version());
     let mut peer = arrived.peer.clone();
-    let mut refused = None;
     if let Some(guard) = &arrived.guard {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         match guard.check(arrived.address, &head) {
             Ok(vouched) => peer.vouched = Some(vouched),
             Err(suspicion) => {
                 server.metrics.localhost_refusals.inc();
                 tracing::info!(peer = %arrived.address, why = %suspicion, "refused by the localhost rule");
-                refused = Some(failure(&Status::suspicious(suspicion.code(), &suspicion)));
+                head.extensions.insert(Refused(Status::suspicious(suspicion.code(), &suspicion)));
             }
         }
         request = Request::from_parts(head, body);
     }
-    let was_refused = refused.is_some();
-    let response = match refused {
-        Some(response) => response,
-        None => {
-            request.extensions_mut().insert(peer);
-            server.handle(request).await
-        }
-    };
-    match was_refused || response.extensions().get::<Nobody>().is_some() {
+    request.extensions_mut().insert(peer);
+    let response = server.handle(request).await;
+    match response.extensions().get::<Nobody>().is_some() {
         false => arrived.seat.know(),
         // One answer to strangers over HTTP/2, whose connections are worth a hundred of HTTP/1.1.
         true if version == Version::HTTP_2 => guest.order(Order::Leave),
@@ -204,7 +255,7 @@ const USER_ID: &str = "1.3.6.1.4.1.57683.2";
 
 /// The user a client certificate stands for, and until when: the common name, and the organisations as groups. Without
 /// a common name, or with an id that is not one, it stands for nobody.
-fn shown(certificate: &rustls::pki_types::CertificateDer<'_>) -> Option<(User, Timestamp)> {
+fn shown(certificate: &CertificateDer<'_>) -> Option<(User, Timestamp)> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let subject = certificate.subject();
     // The last one is the one that Go takes.
@@ -229,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    fn certificate(subject: &[(DnType, &str)]) -> rustls::pki_types::CertificateDer<'static> {
+    fn certificate(subject: &[(DnType, &str)]) -> CertificateDer<'static> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         subject.iter().for_each(|(kind, value)| params.distinguished_name.push(kind.clone(), *value));

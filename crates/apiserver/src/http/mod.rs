@@ -10,6 +10,7 @@ mod serve;
 
 pub use self::{
     body::Body,
+    connection::Tls,
     serve::{serve, serve_plain},
 };
 pub(crate) use self::{

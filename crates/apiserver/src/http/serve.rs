@@ -10,7 +10,7 @@ use tokio::{
 use windlass_access::localhost::Guard;
 
 use super::{
-    connection::{Entrance, connection},
+    connection::{Entrance, Tls, connection},
     guests::{Guests, LOOK},
 };
 use crate::server::ApiServer;
@@ -28,7 +28,7 @@ const COMPLAINTS: Duration = Duration::from_secs(10);
 pub async fn serve(
     server: Arc<ApiServer>,
     listener: TcpListener,
-    tls: watch::Receiver<Arc<rustls::ServerConfig>>,
+    tls: watch::Receiver<Tls>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let n_slots = server.config.max_connections;

@@ -283,6 +283,29 @@ where
     }
 }
 
+/// What of a body is read that nobody wants, and for how long: a client that is still sending it when its connection is
+/// closed does not see the answer.
+const DRAINED: (usize, Duration) = (256 * 1024, Duration::from_secs(1));
+
+/// Reads what is not wanted, unless it is too much.
+pub(crate) async fn drain<B: http_body::Body<Data = Bytes>>(body: B) {
+    let (most, within) = DRAINED;
+    if body.is_end_stream() || body.size_hint().lower() > most as u64 {
+        return;
+    }
+    let mut body = std::pin::pin!(body);
+    let all = async {
+        let mut n_bytes = 0;
+        while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            n_bytes += frame.data_ref().map_or(0, Bytes::len);
+            if n_bytes > most {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(within, all).await;
+}
+
 /// Reads a body up to the limit.
 async fn collect<B>(body: B) -> Outcome<Bytes>
 where

@@ -227,10 +227,10 @@ pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> O
         (false, Some(revision)) if revision > 0 => Some(revision),
         (false, _) => Some(server.registry.fresh(revision).await?.revision().get()),
     };
-    let asked = query.int("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    let asked = query.int("timeoutSeconds")?.filter(|seconds| *seconds != 0);
     let least = server.config.min_request_timeout;
     let timeout = match asked {
-        Some(seconds) => Duration::from_secs(seconds.unsigned_abs().min(7 * 24 * 3600)),
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(7 * 24 * 3600)),
         None => least.mul_f64(1.0 + fastrand::f64()),
     };
     let options = WatchOptions {

@@ -110,6 +110,7 @@ async fn an_event_has_the_form_that_kubernetes_gives_it() {
     assert!(done["requestObject"]["metadata"].get("uid").is_none(), "it is what was sent");
     assert!(done["responseObject"]["metadata"]["uid"].is_string());
     assert_eq!(done["annotations"]["authorization.k8s.io/decision"], "allow");
+    assert_eq!(done["annotations"]["authorization.k8s.io/reason"], "", "the masters need none");
     for (event, field) in
         [(done, "requestReceivedTimestamp"), (done, "stageTimestamp"), (received, "stageTimestamp")]
     {
@@ -457,4 +458,55 @@ async fn webhooks_leave_their_notes() {
         let event = events.iter().find(|event| event["objectRef"]["name"] == name).expect("an event");
         assert_eq!(event["annotations"]["notes.example.com/seen"], "it was here", "{event}");
     }
+}
+
+#[tokio::test]
+async fn a_secret_in_the_wrong_place_is_not_written_down() {
+    let server = Audited::with(EVERYTHING).await;
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"p": "Q0FOQVJZ"}});
+    server.client.post(CONFIG_MAPS, secret).await.refused(400, "BadRequest");
+    let review =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "CANARY"}});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    server.client.post(path, review).await.refused(400, "BadRequest");
+    let text = server.text().await;
+    assert!(
+        text.contains("selfsubjectreviews") && !text.contains("Q0FOQVJZ") && !text.contains("CANARY"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_policy_quotes_of_a_secret_is_not_written_down() {
+    let server = Audited::with(METADATA).await;
+    let client = &server.client;
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}]);
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": rules},
+        "validations": [{
+            "expression": "false", "messageExpression": "'bad ' + string(object.data['p'])", "reason": "Forbidden",
+        }],
+    }});
+    client.post("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", policy).await.created();
+    let binding =
+        json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    client
+        .post("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", binding)
+        .await
+        .created();
+    let secret = json!({"metadata": {"name": "s"}, "data": {"p": "Q0FOQVJZ"}});
+    let answer = client.post("/api/v1/namespaces/default/secrets", secret).await;
+    assert!(answer.code == 403 && answer.text().contains("Q0FOQVJZ"), "{}", answer.text());
+    let text = server.text().await;
+    assert!(text.contains("\"code\":403") && !text.contains("Q0FOQVJZ"), "{text}");
+}
+
+#[tokio::test]
+async fn why_someone_may_is_written_down() {
+    let server = Audited::with(METADATA).await;
+    server.client.as_user("ann", &[]).get("/api").await.ok();
+    let events = server.events().await;
+    let why = events[0]["annotations"]["authorization.k8s.io/reason"].as_str().unwrap_or_default();
+    assert!(why.starts_with("RBAC: allowed by ClusterRoleBinding \"system:discovery\""), "{why}");
 }

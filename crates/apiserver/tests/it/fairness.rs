@@ -35,8 +35,7 @@ async fn level(client: &Client, name: &str, shares: u32, response: Value) -> Val
     client.post(LEVELS, object).await.created()
 }
 
-/// Puts all that some users do with a resource into a level. The name decides which of several is asked first, and
-/// whether it is asked before `exempt`.
+/// Puts all that some users do with a resource into a level. The name decides which of several is asked first.
 async fn schema(client: &Client, name: &str, level: &str, users: &[&str], resource: &str) -> Value {
     let subjects: Vec<Value> =
         users.iter().map(|name| json!({"kind": "User", "user": {"name": name}})).collect();
@@ -45,16 +44,24 @@ async fn schema(client: &Client, name: &str, level: &str, users: &[&str], resour
         "verbs": all, "apiGroups": all, "resources": [resource], "namespaces": all, "clusterScope": true,
     });
     let object = json!({"metadata": {"name": name}, "spec": {
-        "matchingPrecedence": 1,
+        "matchingPrecedence": 2,
         "priorityLevelConfiguration": {"name": level},
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [{"subjects": subjects, "resourceRules": [rule]}],
     }});
+    // They may do everything, but not without waiting, as the masters do.
+    let binding = json!({
+        "metadata": {"name": "testers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "testers"}],
+    });
+    let bound = client.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await;
+    assert!([201, 409].contains(&bound.code), "{}", bound.text());
     client.post(SCHEMAS, object).await.created()
 }
 
 fn user(client: &Client, name: &str) -> Client {
-    client.as_user(name, &["system:masters"])
+    client.as_user(name, &["testers"])
 }
 
 /// The value of a metric of the flows of a schema.
@@ -236,21 +243,22 @@ async fn nobody_waits_for_longer_than_a_quarter_of_the_time_a_request_may_take()
 #[tokio::test]
 async fn a_watch_that_has_begun_needs_no_seat_and_a_long_list_needs_several() {
     let client = Client::with(few_seats()).await;
-    level(&client, "narrow", 24, json!({"type": "Reject"})).await;
+    level(&client, "narrow", 40, json!({"type": "Reject"})).await;
     schema(&client, "a-jane", "narrow", &["jane"], "*").await;
     let jane = user(&client, "jane");
     let mut watches = vec![];
     for _ in 0..5 {
         watches.push(jane.watch(&format!("{CONFIG_MAPS}?watch=1"), &[]).await);
     }
-    let held = (jane.open(CONFIG_MAPS).await, jane.open(CONFIG_MAPS).await);
+    let held = (jane.open(CONFIG_MAPS).await, jane.open(CONFIG_MAPS).await, jane.open(CONFIG_MAPS).await);
     sent_away(&jane.get(CONFIG_MAPS).await);
     drop(held);
     for idx in 0..101 {
         client.config_map(&format!("a{idx}"), json!({})).await;
     }
     let held = jane.open(CONFIG_MAPS).await;
-    sent_away(&jane.get(&format!("{CONFIG_MAPS}/a1")).await);
+    sent_away(&jane.get(CONFIG_MAPS).await);
+    jane.get(&format!("{CONFIG_MAPS}/a1")).await.ok();
     drop(held);
     let page = format!("{CONFIG_MAPS}?limit=100");
     let held = (jane.open(&page).await, jane.open(&page).await);
@@ -314,13 +322,11 @@ async fn what_someone_changed_is_brought_back_at_the_next_start_unless_they_say_
     let shares = |n: u32| json!({"spec": {"limited": {"nominalConcurrencyShares": n}}});
     let kept = json!({"metadata": {"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}}});
     client.patch("merge", &format!("{LEVELS}/system"), shares(7)).await.ok();
-    for name in ["workload-low", "catch-all"] {
-        client.patch("merge", &format!("{LEVELS}/{name}"), shares(7)).await.ok();
-        client.patch("merge", &format!("{LEVELS}/{name}"), kept.clone()).await.ok();
-    }
+    client.patch("merge", &format!("{LEVELS}/workload-low"), shares(7)).await.ok();
+    client.patch("merge", &format!("{LEVELS}/workload-low"), kept).await.ok();
     client.delete(&format!("{SCHEMAS}/probes"), Value::Null).await.ok();
     let again = client.restarted().await;
-    for (name, expected) in [("system", 30), ("workload-low", 7), ("catch-all", 5)] {
+    for (name, expected) in [("system", 30), ("workload-low", 7)] {
         let level = again.get(&format!("{LEVELS}/{name}")).await.ok();
         assert_eq!(level["spec"]["limited"]["nominalConcurrencyShares"], expected, "{name}");
     }
@@ -348,4 +354,55 @@ async fn a_schema_says_whether_its_level_exists() {
     dangles("False").await;
     client.delete(&format!("{LEVELS}/nowhere"), Value::Null).await.ok();
     dangles("True").await;
+}
+
+#[tokio::test]
+async fn nobody_can_lock_the_masters_out() {
+    let client = Client::with(few_seats()).await;
+    level(&client, "nothing", 0, json!({"type": "Reject"})).await;
+    let all = json!(["*"]);
+    let everything = json!({
+        "subjects": [{"kind": "Group", "group": {"name": "*"}}],
+        "resourceRules": [{
+            "verbs": all, "apiGroups": all, "resources": all, "namespaces": all, "clusterScope": true,
+        }],
+        "nonResourceRules": [{"verbs": all, "nonResourceURLs": all}],
+    });
+    let lock = |name: &str, precedence: u32| {
+        json!({"metadata": {"name": name}, "spec": {
+            "matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "nothing"}, "rules": [everything],
+        }})
+    };
+    let first = client.post(SCHEMAS, lock("aaa", 1)).await.refused(422, "Invalid");
+    let why = first["message"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("only the schema named 'exempt' may have matchingPrecedence 1"), "{why}");
+    client.post(SCHEMAS, lock("aaa", 2)).await.created();
+    for path in [format!("{SCHEMAS}/exempt"), format!("{SCHEMAS}/catch-all"), format!("{LEVELS}/catch-all")] {
+        let patch = json!({"spec": {"priorityLevelConfiguration": {"name": "nothing"}, "limited": {"nominalConcurrencyShares": 1}}});
+        let status = client.patch("merge", &path, patch).await.refused(422, "Invalid");
+        let why = status["message"].as_str().unwrap_or_default();
+        assert!(why.contains("must equal the fixed value"), "{path}: {why}");
+    }
+    client.get(CONFIG_MAPS).await.ok();
+    sent_away(&client.as_user("jane", &[]).get("/api").await);
+    client.delete(&format!("{SCHEMAS}/aaa"), Value::Null).await.ok();
+    client.as_user("jane", &[]).get("/api").await.ok();
+}
+
+#[tokio::test]
+async fn what_has_to_be_there_comes_back() {
+    let client = Client::new().await;
+    for path in [format!("{SCHEMAS}/exempt"), format!("{LEVELS}/exempt"), format!("{LEVELS}/catch-all")] {
+        let before = client.get(&path).await.ok()["metadata"]["uid"].clone();
+        client.delete(&path, Value::Null).await.ok();
+        let deadline = std::time::Instant::now() + DEADLINE;
+        loop {
+            let now = client.get(&path).await;
+            if now.code == 200 && now.json()["metadata"]["uid"] != before {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{path} does not come back");
+            tokio::task::yield_now().await;
+        }
+    }
 }

@@ -165,3 +165,14 @@ async fn tables_and_metadata_can_be_watched() {
     );
     assert!(object.get("data").is_none());
 }
+
+#[tokio::test]
+async fn a_watch_for_less_than_no_time_ends_at_once() {
+    let client = Client::new().await;
+    let answer = tokio::time::timeout(
+        crate::client::DEADLINE,
+        client.get(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=-5")),
+    )
+    .await;
+    assert_eq!(answer.expect("it ends").code, 200);
+}

@@ -10,7 +10,8 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, RevokedCertParams,
 };
 use rustix::process::Signal;
 use rustls::{ClientConnection, StreamOwned};
@@ -40,7 +41,7 @@ impl Authority {
     fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().expect("a key");
@@ -48,13 +49,38 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
+    /// A list of the certificates that are taken back.
+    fn revoke(&self, serials: &[u64]) -> String {
+        let now = SystemTime::now();
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: (*serial).into(),
+            revocation_time: now.into(),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: (now - Duration::from_secs(60)).into(),
+            next_update: (now + Duration::from_secs(3600)).into(),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: rcgen::KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).expect("a list").pem().expect("in PEM")
+    }
+
     /// A certificate and its key, for these names, in PEM.
     fn sign(&self, user: &str, names: &[&str], lasts: Duration) -> (String, String) {
+        self.sign_as(user, names, lasts, None)
+    }
+
+    fn sign_as(&self, user: &str, names: &[&str], lasts: Duration, serial: Option<u64>) -> (String, String) {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).expect("names");
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, user);
         params.not_after = (SystemTime::now() + lasts).into();
+        params.serial_number = serial.map(Into::into);
         let key = KeyPair::generate().expect("a key");
         (params.signed_by(&key, &self.issuer).expect("a certificate").pem(), key.serialize_pem())
     }
@@ -180,6 +206,42 @@ fn other_authorities_can_vouch_for_clients_besides_our_own() {
     assert_eq!(admin.get(server.address(), "localhost", "/readyz").expect("an answer"), READY);
 }
 
+/// Waits until a connection is closed on which nothing is asked.
+#[track_caller]
+fn ends(mut stream: StreamOwned<ClientConnection, TcpStream>) {
+    stream.sock.set_read_timeout(Some(DEADLINE)).expect("a socket");
+    let ended = stream.read(&mut [0]);
+    let is_timeout = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+    assert!(!ended.as_ref().is_err_and(is_timeout), "it is still open: {ended:?}");
+}
+
+#[test]
+fn connections_end_whose_certificates_are_believed_no_more() {
+    let (here, files) = (here(), Files::new());
+    let (one, two) = (Authority::new("one"), Authority::new("two"));
+    let bundle = files.write("clients.pem", &format!("{}{}", one.pem, two.pem));
+    let none = two.revoke(&[]);
+    let list = files.write("revoked.pem", &none);
+    let flags = ["--client-ca-file".to_owned(), bundle, "--client-crl-file".to_owned(), list];
+    let server = start(here.path(), &flags);
+    let admin = Kubeconfig::read(here.path());
+    let open = |authority: &Authority, name: &str, serial: u64| {
+        let (cert, key) = authority.sign_as(name, &[], Duration::from_secs(3600), Some(serial));
+        let client = admin.with_certificate(&cert, &key);
+        let stream = client.connect(server.address(), "localhost", true, rustls::ALL_VERSIONS);
+        let mut stream = stream.expect("a connection");
+        assert_eq!(ask(&mut stream, "/version").0, 200);
+        stream
+    };
+    let (ann, mut bob, eve) = (open(&one, "ann", 1), open(&two, "bob", 2), open(&two, "eve", 3));
+    files.write("revoked.pem", &two.revoke(&[3]));
+    ends(eve);
+    assert_eq!(ask(&mut bob, "/version").0, 200, "bob's was not taken back");
+    files.write("clients.pem", &two.pem);
+    ends(ann);
+    assert_eq!(ask(&mut bob, "/version").0, 200, "bob's authority is still believed");
+}
+
 #[test]
 fn a_certificate_that_ends_while_its_connection_goes_on_is_refused() {
     let (here, files, authority) = (here(), Files::new(), Authority::new("one"));
@@ -220,6 +282,7 @@ fn files_that_are_no_good_exit_with_64_and_are_named() {
         (vec!["--tls-cert-file", &missing, "--tls-private-key-file", &good[3]], "--tls-cert-file"),
         (vec!["--tls-cert-file", &good[3], "--tls-private-key-file", &good[3]], "--tls-cert-file"),
         (vec!["--client-ca-file", &good[3]], "--client-ca-file"),
+        (vec!["--client-crl-file", &good[3]], "--client-crl-file"),
         (vec!["--tls-min-version", "VersionTLS10"], "--tls-min-version"),
     ] {
         let told = stderr(windlass(here.path()).args(["up", "--secure-port", "0"]).args(&flags), 64);

@@ -82,6 +82,8 @@ fn lines_that_make_no_sense_are_refused() {
         ("create --user jane --data-dir elsewhere", "--data-dir elsewhere"),
         ("revoke #", "id"),
         ("revoke e30.e30.", "id"),
+        ("revoke a-token-of-a-file", "--token-auth-file"),
+        ("create --user jane --ttl -1h", "--ttl"),
     ] {
         let said = refused(directory.path(), line);
         assert!(said.contains(why), "{line}: {said}");
@@ -96,7 +98,8 @@ fn revoked_tokens_are_listed_by_id() {
     let (directory, pki) = place();
     let jane = printed(directory.path(), "create --user jane");
     assert_eq!(printed(directory.path(), &format!("revoke {}", jane.trim())), "");
-    assert_eq!(printed(directory.path(), "revoke another-id"), "");
+    let other = "0b6a9a1e-6f9c-4a7e-9d0e-0b1f2c3d4e5f";
+    assert_eq!(printed(directory.path(), &format!("revoke {other}")), "");
     let listed = fs::read_to_string(pki.join("revoked-tokens")).expect("a list");
-    assert_eq!(listed, format!("{}\nanother-id\n", part(&jane, 1)["jti"].as_str().expect("an id")));
+    assert_eq!(listed, format!("{}\n{other}\n", part(&jane, 1)["jti"].as_str().expect("an id")));
 }

@@ -118,6 +118,20 @@ async fn a_token_of_the_issuer_is_a_user_until_it_expires() {
 }
 
 #[tokio::test]
+async fn no_issuer_makes_masters() {
+    let setting = setting();
+    let mut configuration = short();
+    configuration["jwt"][0]["claimMappings"]["groups"] = json!({"claim": "groups", "prefix": ""});
+    let fetch: Arc<dyn Fetch> = setting.published.clone();
+    setting.keys.load().await.expect("keys");
+    setting.issuers.replace(&read(&configuration).expect("a configuration"), &fetch);
+    let token = |groups: Value| sign(&setting.key, &with(said(), "groups", groups));
+    setting.show(&token(json!(["devs"]))).await.expect("good").expect("known");
+    let why = setting.why(&token(json!(["devs", "system:masters"]))).await;
+    assert!(why.contains("an issuer has no say in who is in system:masters"), "{why}");
+}
+
+#[tokio::test]
 async fn what_is_not_of_the_issuer_is_for_others_to_say() {
     let setting = setting();
     setting.keys.load().await.expect("keys");

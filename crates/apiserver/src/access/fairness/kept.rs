@@ -83,7 +83,7 @@ fn differs(object: &Object, given: &Given) -> bool {
 }
 
 /// Follows the objects until a watch breaks.
-async fn follow(server: &ApiServer) -> Result<(), ReadError> {
+async fn follow(server: &Arc<ApiServer>) -> Result<(), ReadError> {
     let store = &server.registry.store;
     let catalog = server.registry.catalog.load_full();
     let (Some(levels), Some(schemas)) = (catalog.get(GROUP, LEVELS), catalog.get(GROUP, SCHEMAS)) else {
@@ -94,6 +94,7 @@ async fn follow(server: &ApiServer) -> Result<(), ReadError> {
     let mut schemas = store.watch(schemas.prefix.as_bytes(), snapshot.revision()).await?;
     server.fairness.adopt(&snapshot, &catalog);
     drop(snapshot);
+    keep_mandatory(server).await;
     tell(server).await;
     loop {
         let delivery = tokio::select! {
@@ -102,7 +103,19 @@ async fn follow(server: &ApiServer) -> Result<(), ReadError> {
         };
         if matches!(delivery, Delivery::Changes(_)) {
             server.fairness.refresh(&server.registry).await;
+            keep_mandatory(server).await;
             tell(server).await;
+        }
+    }
+}
+
+/// Brings back what has to be there, should someone have deleted it.
+async fn keep_mandatory(server: &Arc<ApiServer>) {
+    for (plural, given) in [(LEVELS, objects::levels()), (SCHEMAS, objects::schemas())] {
+        for given in given.iter().filter(|given| given.is_mandatory) {
+            if let Err(error) = keep(server, plural, given).await {
+                tracing::debug!(%error, "an object that has to be there could not be brought back");
+            }
         }
     }
 }

@@ -27,7 +27,12 @@ use windlass_access::fair::{Begun, Dispatcher, LevelId, Refusal, Ticket};
 use windlass_store::{Read, Snapshot};
 
 use self::rules::{Objects, Rules};
-pub(crate) use self::{kept::start, metrics::FlowMetrics, objects::GROUP, rules::Flow};
+pub(crate) use self::{
+    kept::start,
+    metrics::FlowMetrics,
+    objects::{GROUP, fixed},
+    rules::Flow,
+};
 use super::Allowed;
 use crate::{
     ApiServer, Config,

@@ -55,6 +55,16 @@ pub(super) fn levels() -> Vec<Given> {
     levels
 }
 
+/// What the spec of an object has to be that every server goes by. Of the level `exempt`, shares may be changed.
+pub(crate) fn fixed(plural: &str, name: &str) -> Option<Value> {
+    let given = match plural {
+        LEVELS if name == CATCH_ALL => levels(),
+        SCHEMAS => schemas(),
+        _ => return None,
+    };
+    given.into_iter().find(|given| given.is_mandatory && given.name == name).map(|given| given.spec)
+}
+
 /// Who a schema is about.
 enum Who {
     Users(&'static [&'static str]),

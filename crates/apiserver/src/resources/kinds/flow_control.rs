@@ -10,12 +10,12 @@ use super::{
     checks::{between, defaults, defaults_in, must_be_named, no_status},
     fields::{below, each, int, is_set, list, map, must_be, non_negative, positive, required, text, within},
 };
-use crate::resources::Strategy;
+use crate::{access::fairness, resources::Strategy};
 
 pub(crate) const SCHEMA: Strategy = Strategy {
     default: default_schema,
     prepare_create: no_status,
-    validate: |schema, errors| within(schema, "spec", errors, validate_schema),
+    validate: validate_schema,
     generation: true,
     ..Strategy::PLAIN
 };
@@ -30,6 +30,24 @@ pub(crate) const LEVEL: Strategy = Strategy {
 
 const MOST_PRECEDENCE: i64 = 10_000;
 
+/// The schema that lets the masters in, whatever others say: nobody else's comes as early.
+const EXEMPT: &str = "exempt";
+const FIRST_PRECEDENCE: i64 = 1;
+
+/// The most bits of chance that dealing a hand may take.
+const MOST_ENTROPY: f64 = 60.0;
+
+/// What every server goes by stays as it is, or whoever may write here could lock everyone out.
+fn stays(object: &Object, plural: &str, errors: &mut Errors) {
+    let name = object::name(object);
+    if let Some(fixed) = fairness::fixed(plural, name)
+        && object.get("spec").is_some_and(|spec| *spec != fixed)
+    {
+        let detail = format!("spec of '{name}' must equal the fixed value");
+        errors.invalid("spec", object.get("spec").unwrap_or(&Value::Null), detail);
+    }
+}
+
 fn default_schema(schema: &mut Object) {
     let spec = object::child_mut(schema, "spec");
     if int(spec, "matchingPrecedence").unwrap_or(0) == 0 {
@@ -37,7 +55,19 @@ fn default_schema(schema: &mut Object) {
     }
 }
 
-fn validate_schema(spec: &Object, errors: &mut Errors) {
+fn validate_schema(schema: &Object, errors: &mut Errors) {
+    let is_exempt = object::name(schema) == EXEMPT;
+    within(schema, "spec", errors, |spec, errors| {
+        if int(spec, "matchingPrecedence") == Some(FIRST_PRECEDENCE) && !is_exempt {
+            let detail = format!("only the schema named '{EXEMPT}' may have matchingPrecedence 1");
+            errors.invalid("matchingPrecedence", &FIRST_PRECEDENCE.into(), detail);
+        }
+        check_schema(spec, errors);
+    });
+    stays(schema, "flowschemas", errors);
+}
+
+fn check_schema(spec: &Object, errors: &mut Errors) {
     match int(spec, "matchingPrecedence") {
         Some(number) if number <= 0 => {
             errors.invalid("matchingPrecedence", &number.into(), "must be a positive value");
@@ -127,7 +157,8 @@ fn default_level(level: &mut Object) {
 }
 
 fn validate_level(level: &Object, errors: &mut Errors) {
-    let exempt = object::name(level) == "exempt";
+    stays(level, "prioritylevelconfigurations", errors);
+    let exempt = object::name(level) == EXEMPT;
     within(level, "spec", errors, |spec, errors| {
         must_be(spec, "type", &["Exempt", "Limited"], errors);
         let kind = text(spec, "type");
@@ -178,7 +209,19 @@ fn check_queuing(queuing: &Object, errors: &mut Errors) {
     if hand > queues {
         let detail = format!("should not be greater than queues ({queues})");
         errors.invalid("handSize", queuing.get("handSize").unwrap_or(&Value::Null), detail);
+    } else if entropy(queues, hand) > MOST_ENTROPY {
+        let detail = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MOST_ENTROPY}"
+        );
+        errors.invalid("handSize", &hand.into(), detail);
     }
+}
+
+/// The bits of chance it takes to deal a hand.
+fn entropy(queues: i64, hand: i64) -> f64 {
+    // More than this many cards take too many bits of whatever deck.
+    let cards = hand.clamp(0, 64);
+    (0..cards).map(|dealt| ((queues - dealt).max(1) as f64).log2()).sum::<f64>().ceil()
 }
 
 #[cfg(test)]
@@ -233,6 +276,10 @@ mod tests {
                 (json!({"metadata": {"name": "exempt"}, "spec": {"type": "Exempt"}}), &[]),
                 (
                     limited(json!({"type": "Queue", "queuing": {"handSize": 9, "queues": 8}})),
+                    &["Invalid spec.limited.limitResponse.queuing.handSize"],
+                ),
+                (
+                    limited(json!({"type": "Queue", "queuing": {"handSize": 8, "queues": 512}})),
                     &["Invalid spec.limited.limitResponse.queuing.handSize"],
                 ),
             ],
