@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cel", &["machinery"]),
     ("store", &[]),
     ("access", &["cel", "machinery"]),
+    ("runtime", &[]),
     ("apiserver", &["access", "cel", "machinery", "store"]),
     ("windlass", &["access", "apiserver", "machinery", "store"]),
 ];

@@ -1,6 +1,20 @@
 //! Who somebody says they are.
 
-use crate::client::{Client, PODS};
+use serde_json::{Value, json};
+
+use crate::client::{CONFIG_MAPS, Client, PODS};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// Gives a user a cluster role, everywhere.
+async fn bind(client: &Client, user: &str, role: &str) {
+    let binding = json!({
+        "metadata": {"name": format!("{user}-{role}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    });
+    client.post(&format!("{RBAC}/clusterrolebindings"), binding).await.created();
+}
 
 #[tokio::test]
 async fn cve_2021_29441_nothing_in_a_header_makes_a_user() {
@@ -57,4 +71,56 @@ async fn cve_2020_13945_no_credential_is_known_to_everyone() {
         .send("GET", "/healthz", &[("authorization", "Bearer wrong")], "")
         .await
         .refused(401, "Unauthorized");
+}
+
+#[tokio::test]
+async fn cve_2021_25740_who_edits_a_namespace_cannot_send_its_traffic_elsewhere() {
+    let client = Client::new().await;
+    let endpoints = json!({
+        "metadata": {"name": "a"}, "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}],
+    });
+    let slice = json!({
+        "metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}],
+    });
+    for (path, object) in [
+        ("/api/v1/namespaces/default/endpoints", endpoints),
+        ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice),
+    ] {
+        client.post(path, object.clone()).await.created();
+        for role in ["edit", "admin"] {
+            let user = client.as_user(role, &[]);
+            if client.get(&format!("{RBAC}/clusterrolebindings/{role}-{role}")).await.code == 404 {
+                bind(&client, role, role).await;
+            }
+            user.post(CONFIG_MAPS, json!({"metadata": {"generateName": "a-"}})).await.created();
+            user.post(path, object.clone()).await.refused(403, "Forbidden");
+            let one = format!("{path}/a");
+            user.put(&one, object.clone()).await.refused(403, "Forbidden");
+            user.patch("merge", &one, json!({"metadata": {"labels": {"a": "b"}}}))
+                .await
+                .refused(403, "Forbidden");
+            user.delete(&one, Value::Null).await.refused(403, "Forbidden");
+        }
+    }
+}
+
+/// Whoever may change an object, but not delete it, could name an owner that is gone, and have it collected.
+#[tokio::test]
+async fn cve_2025_5187_a_node_cannot_have_itself_collected() {
+    let client = Client::new().await;
+    client.post("/api/v1/nodes", json!({"metadata": {"name": "edge-1"}})).await.created();
+    let rules = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "update", "patch"]}]);
+    let role = json!({"metadata": {"name": "kubelet"}, "rules": rules});
+    client.post(&format!("{RBAC}/clusterroles"), role).await.created();
+    bind(&client, "node", "kubelet").await;
+    let node = client.as_user("node", &["system:nodes"]);
+    let path = "/api/v1/nodes/edge-1";
+    node.patch("merge", path, json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "6f1a"});
+    let owned = json!({"metadata": {"ownerReferences": [owner]}});
+    node.patch("merge", path, owned.clone()).await.refused(403, "Forbidden");
+    let mut whole = client.get(path).await.ok();
+    whole["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
+    node.put(path, whole).await.refused(403, "Forbidden");
+    client.patch("merge", path, owned).await.ok();
 }

@@ -7,9 +7,7 @@
 //! | CVE-2020-8559, CVE-2022-3172 (redirects of backends) | nothing is proxied; who is called is under CVE-2020-8561 |
 //! | CVE-2023-44487, CVE-2023-39325, RUSTSEC-2024-0332, RUSTSEC-2026-0258 (HTTP/2 floods) | with the connections |
 //! | CVE-2020-8558, CVE-2018-1098, CVE-2018-1099 (trust in localhost, rebinding) | with the localhost listener |
-//! | CVE-2021-25740 (endpoints of other namespaces) | that edit and admin may not write them is with the roles |
 //! | CVE-2023-2728 (mountable secrets) | the annotation that it went round is not enforced; Kubernetes has given it up |
-//! | CVE-2025-5187 (owner references) | nothing collects garbage yet: with housekeeping |
 //! | CVE-2026-33413, CVE-2026-33343, GHSA-xg4h-6gfc-h4m8 (calls without a check) | with the matrix of routes |
 //! | CVE-2022-23635, CVE-2022-24726 (unauthenticated push) | there is no push yet |
 //! | CVE-2025-1974 (text made of fields) | there is no proxy and no controller yet |

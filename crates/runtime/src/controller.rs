@@ -1,0 +1,416 @@
+//! Controllers: what has changed becomes keys, and workers bring what a key names to what it should be.
+//!
+//! A [`Controller`] has sources, each of which turns changes into keys of the kind it looks after: that kind itself
+//! ([`Controller::reconciles`]), what it owns ([`Controller::owns`]), and whatever else matters to it
+//! ([`Controller::watches`]). Keys go through a [`Queue`], so that each is looked after by one worker at a time.
+//!
+//! A [`Reconciler`] that fails is tried again, later each time. One that panics or takes too long has failed, too, and
+//! nobody else notices.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::{FutureExt, future::join_all};
+use tokio::{task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Key,
+    informer::{Change, Informer, Reach, Watched},
+    metrics::{ControllerMetrics, Metrics},
+    queue::{Limits, Priority, Queue},
+};
+
+/// Brings objects of one kind to what they should be.
+#[async_trait]
+pub trait Reconciler: Send + Sync + 'static {
+    /// Looks after one object. It may be gone.
+    async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError>;
+}
+
+/// What comes after a reconcile that went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing until something changes.
+    Done,
+    /// Another one after this time, if nothing changes earlier.
+    After(Duration),
+}
+
+/// Why a reconcile did not go well.
+pub struct ReconcileError {
+    source: Box<dyn StdError + Send + Sync>,
+    is_final: bool,
+}
+
+impl ReconcileError {
+    /// Trying again is of no use until something changes.
+    pub fn is_final(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        ReconcileError { source: error.into(), is_final: true }
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for ReconcileError {
+    fn from(error: E) -> Self {
+        ReconcileError { source: Box::new(error), is_final: false }
+    }
+}
+
+impl fmt::Debug for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.source, f)
+    }
+}
+
+impl fmt::Display for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.source, f)?;
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// Says of a change whether it is worth a look. Deletions always are.
+type Predicate<K> = Arc<dyn Fn(&Change<K>) -> bool + Send + Sync>;
+
+/// Says which keys an object matters to.
+type Mapper<K> = Arc<dyn Fn(&K) -> Vec<Key> + Send + Sync>;
+
+/// Which keys are seen at all.
+type KeyFilter = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
+
+/// Where keys come from.
+#[async_trait]
+trait Source: Send + Sync {
+    /// Waits until everything that is there has been seen.
+    async fn synced(&self);
+
+    /// How much of its kind it sees.
+    fn reach(&self) -> Reach;
+
+    /// Turns changes into keys until there are no more.
+    async fn feed(&self, queue: &Queue<Key>, filter: &KeyFilter);
+}
+
+struct Mapped<K> {
+    informer: Informer<K>,
+    keys_of: Mapper<K>,
+    predicate: Predicate<K>,
+}
+
+#[async_trait]
+impl<K: Watched> Source for Mapped<K> {
+    async fn synced(&self) {
+        self.informer.synced().await;
+    }
+
+    fn reach(&self) -> Reach {
+        self.informer.reach()
+    }
+
+    async fn feed(&self, queue: &Queue<Key>, filter: &KeyFilter) {
+        let mut changes = self.informer.subscribe();
+        while let Some(change) = changes.next().await {
+            if !matches!(change, Change::Deleted(_)) && !(self.predicate)(&change) {
+                continue;
+            }
+            let priority = if change.is_background() { Priority::BACKGROUND } else { Priority::default() };
+            let mut keys = (self.keys_of)(change.object());
+            // Whatever it belonged to before has lost something.
+            if let Change::Updated { old, .. } = &change {
+                keys.extend((self.keys_of)(old));
+                keys.sort_unstable();
+                keys.dedup();
+            }
+            keys.into_iter().filter(|key| filter(key)).for_each(|key| queue.add_with(key, priority));
+        }
+    }
+}
+
+/// Predicates for [`Controller::reconciles_if`] and [`Controller::watches_if`].
+pub mod predicates {
+    use kube::{Resource, ResourceExt};
+
+    use super::Change;
+
+    /// What the user wants has changed, or the object is being deleted.
+    pub fn generation<K: Resource>(change: &Change<K>) -> bool {
+        let Change::Updated { old, new } = change else { return true };
+        let of = |object: &K| (object.meta().generation, object.meta().deletion_timestamp.clone());
+        of(old) != of(new) || new.meta().generation.is_none() || change.is_background()
+    }
+
+    /// Its labels have changed.
+    pub fn labels<K: Resource>(change: &Change<K>) -> bool {
+        let Change::Updated { old, new } = change else { return true };
+        old.labels() != new.labels()
+    }
+
+    /// It is another than before: not merely looked at again.
+    pub fn changed<K: Resource>(change: &Change<K>) -> bool {
+        let Change::Updated { old, new } = change else { return true };
+        old.resource_version() != new.resource_version()
+    }
+}
+
+/// A controller that is being put together, and then run.
+pub struct Controller {
+    name: Cow<'static, str>,
+    sources: Vec<Arc<dyn Source>>,
+    queue: Queue<Key>,
+    metrics: ControllerMetrics,
+    n_workers: usize,
+    timeout: Option<Duration>,
+    filter: KeyFilter,
+    reconciler: Arc<dyn Reconciler>,
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Controller {
+    /// A controller without sources, with one worker.
+    pub fn new(name: impl Into<Cow<'static, str>>, reconciler: impl Reconciler, metrics: &Metrics) -> Self {
+        let name = name.into();
+        Controller {
+            queue: Queue::new(Limits::default(), metrics.queue(&name)),
+            metrics: metrics.controller(&name),
+            name,
+            sources: vec![],
+            n_workers: 1,
+            timeout: None,
+            filter: Arc::new(|_| true),
+            reconciler: Arc::new(reconciler),
+        }
+    }
+
+    /// Looks after the objects of a kind.
+    #[must_use]
+    pub fn reconciles<K: Watched>(self, informer: &Informer<K>) -> Self {
+        self.reconciles_if(informer, predicates::changed)
+    }
+
+    /// The same, but not at every change.
+    #[must_use]
+    pub fn reconciles_if<K: Watched>(
+        self,
+        informer: &Informer<K>,
+        predicate: impl Fn(&Change<K>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.watches_if(informer, |object: &K| vec![Key::of(object)], predicate)
+    }
+
+    /// Looks after what owns an object, as its controller, whenever that object changes. `kind` and `group` are the
+    /// owner's.
+    #[must_use]
+    pub fn owns<K: Watched>(self, informer: &Informer<K>, group: &'static str, kind: &'static str) -> Self {
+        self.watches(informer, move |object: &K| {
+            let owners = object.meta().owner_references.iter().flatten();
+            let own = owners.filter(|owner| {
+                let (owner_group, _) = owner.api_version.split_once('/').unwrap_or(("", ""));
+                owner.controller == Some(true) && owner.kind == kind && owner_group == group
+            });
+            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+            own.map(|owner| Key::new(namespace, &owner.name)).collect()
+        })
+    }
+
+    /// Looks after whatever an object matters to, whenever that object changes.
+    #[must_use]
+    pub fn watches<K: Watched>(
+        self,
+        informer: &Informer<K>,
+        keys_of: impl Fn(&K) -> Vec<Key> + Send + Sync + 'static,
+    ) -> Self {
+        self.watches_if(informer, keys_of, predicates::changed)
+    }
+
+    /// The same, but not at every change.
+    #[must_use]
+    pub fn watches_if<K: Watched>(
+        mut self,
+        informer: &Informer<K>,
+        keys_of: impl Fn(&K) -> Vec<Key> + Send + Sync + 'static,
+        predicate: impl Fn(&Change<K>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (informer, keys_of) = (informer.clone(), Arc::new(keys_of) as _);
+        self.sources.push(Arc::new(Mapped { informer, keys_of, predicate: Arc::new(predicate) }));
+        self
+    }
+
+    /// How many objects are looked after at once.
+    #[must_use]
+    pub fn workers(mut self, n_workers: usize) -> Self {
+        self.n_workers = n_workers.max(1);
+        self
+    }
+
+    /// How long one reconcile may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Which keys are seen at all.
+    #[must_use]
+    pub fn only(mut self, filter: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
+        let before = self.filter;
+        self.filter = Arc::new(move |key| before(key) && filter(key));
+        self
+    }
+
+    /// How keys wait.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits, metrics: &Metrics) -> Self {
+        self.queue = Queue::new(limits, metrics.queue(&self.name));
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its queue: for keys that come from elsewhere.
+    pub fn queue(&self) -> &Queue<Key> {
+        &self.queue
+    }
+
+    /// Waits until its caches have seen everything.
+    pub async fn synced(&self) {
+        join_all(self.sources.iter().map(|source| source.synced())).await;
+    }
+
+    /// What of its kinds it does not see, if anything.
+    pub fn unreached(&self) -> Option<Reach> {
+        self.sources.iter().map(|source| source.reach()).find(|reach| *reach != Reach::Synced)
+    }
+
+    /// Looks after its objects until it is stopped, and then until what is under way has ended. Workers begin once the
+    /// caches have seen everything.
+    pub async fn run(&self, stop: CancellationToken) {
+        let feeds = join_all(self.sources.iter().map(|source| source.feed(&self.queue, &self.filter)));
+        let work = async {
+            tokio::select! {
+                () = stop.cancelled() => return self.queue.shut(),
+                () = self.synced() => {}
+            }
+            self.metrics.most.set(self.n_workers as i64);
+            let mut workers = JoinSet::new();
+            for _ in 0..self.n_workers {
+                workers.spawn(work(Worker {
+                    name: self.name.clone(),
+                    queue: self.queue.clone(),
+                    metrics: self.metrics.clone(),
+                    timeout: self.timeout,
+                    reconciler: Arc::clone(&self.reconciler),
+                }));
+            }
+            stop.cancelled().await;
+            self.queue.shut();
+            while workers.join_next().await.is_some() {}
+            self.metrics.most.set(0);
+        };
+        tokio::select! {
+            _ = feeds => self.queue.shut(),
+            () = work => {}
+        }
+    }
+}
+
+struct Worker {
+    name: Cow<'static, str>,
+    queue: Queue<Key>,
+    metrics: ControllerMetrics,
+    timeout: Option<Duration>,
+    reconciler: Arc<dyn Reconciler>,
+}
+
+/// How a reconcile ended.
+enum Ended {
+    Well(Action),
+    Badly(ReconcileError),
+    Panicked(String),
+    Late(Duration),
+}
+
+async fn work(worker: Worker) {
+    while let Some(work) = worker.queue.take().await {
+        let key = work.key().clone();
+        worker.metrics.active.inc();
+        let begun = Instant::now();
+        let ended = worker.reconcile(&key).await;
+        worker.metrics.times.observe(begun.elapsed().as_secs_f64());
+        worker.metrics.active.dec();
+        worker.settle(key, ended);
+        drop(work);
+    }
+}
+
+impl Worker {
+    async fn reconcile(&self, key: &Key) -> Ended {
+        let once = AssertUnwindSafe(self.reconciler.reconcile(key)).catch_unwind();
+        let caught = match self.timeout {
+            None => once.await,
+            Some(most) => match tokio::time::timeout(most, once).await {
+                Ok(caught) => caught,
+                Err(_) => return Ended::Late(most),
+            },
+        };
+        match caught {
+            Ok(Ok(action)) => Ended::Well(action),
+            Ok(Err(error)) => Ended::Badly(error),
+            Err(panic) => {
+                let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                Ended::Panicked(text.unwrap_or_default())
+            }
+        }
+    }
+
+    fn settle(&self, key: Key, ended: Ended) {
+        let (name, metrics, queue) = (&self.name, &self.metrics, &self.queue);
+        if let Ended::Well(action) = ended {
+            queue.forget(&key);
+            match action {
+                Action::Done => metrics.successes.inc(),
+                Action::After(delay) => {
+                    metrics.delays.inc();
+                    queue.add_after(key, delay);
+                    return;
+                }
+            };
+            return;
+        }
+        metrics.failures.inc();
+        metrics.errors.inc();
+        match ended {
+            Ended::Well(_) => {}
+            Ended::Badly(error) if error.is_final => {
+                queue.forget(&key);
+                tracing::error!(controller = %name, %key, %error, "it failed, and is not tried again until something changes");
+                return;
+            }
+            Ended::Badly(error) => {
+                tracing::warn!(controller = %name, %key, %error, "it failed, and is tried again")
+            }
+            Ended::Panicked(text) => {
+                metrics.panics.inc();
+                tracing::error!(controller = %name, %key, panic = text, "it panicked, and is tried again");
+            }
+            Ended::Late(most) => {
+                metrics.timeouts.inc();
+                tracing::error!(controller = %name, %key, ?most, "it took too long, and is tried again");
+            }
+        }
+        queue.add_failed(key);
+    }
+}

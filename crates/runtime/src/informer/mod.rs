@@ -1,0 +1,454 @@
+//! Shared informers: one watch for everyone who wants to know about a kind.
+//!
+//! An [`Informer`] keeps the objects of a kind in a [`Cache`], as the API server tells of them through kube's `watcher`, and
+//! tells its [`Subscription`]s what has changed, each at its own pace. Subscriptions and indexes come and go at any time;
+//! one that comes late first hears of everything that is there. [`Informers`] gives out informers, so that all who want
+//! the same kind in the same scope share one watch; it ends when nobody wants it any more.
+//!
+//! A kind that does not exist is waited for, and one that goes away has no objects: see [`Reach`].
+
+mod cache;
+mod subscription;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    any::{Any, TypeId},
+    collections::{HashMap, HashSet},
+    fmt,
+    hash::Hash,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{
+    Api, Client, Resource,
+    api::DynamicObject,
+    core::{ApiResource, DynamicResourceScope, PartialObjectMeta},
+    runtime::watcher,
+};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::{sync::watch, task::AbortHandle, time::Instant};
+
+use self::{
+    cache::Applied,
+    subscription::{Listeners, Unread},
+};
+pub use self::{
+    cache::{Cache, NotSeen},
+    subscription::{Change, Subscription},
+};
+use crate::Key;
+
+/// What an informer can be about.
+pub trait Watched:
+    Resource<DynamicType: Watchable> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType: Watchable> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static
+{
+}
+
+/// What a kind can be told apart by.
+pub trait Watchable: Clone + Eq + Hash + Send + Sync + 'static {}
+
+impl<T: Clone + Eq + Hash + Send + Sync + 'static> Watchable for T {}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// Those of this namespace; all of them without.
+    pub namespace: Option<String>,
+    /// Those that a label selector takes.
+    pub labels: Option<String>,
+    /// Those that a field selector takes.
+    pub fields: Option<String>,
+}
+
+impl Scope {
+    /// All objects.
+    pub fn all() -> Self {
+        Scope::default()
+    }
+
+    /// Those of a namespace.
+    pub fn namespace(name: impl Into<String>) -> Self {
+        Scope { namespace: Some(name.into()), ..Scope::default() }
+    }
+
+    fn config(&self) -> watcher::Config {
+        let mut config = watcher::Config::default();
+        config.label_selector.clone_from(&self.labels);
+        config.field_selector.clone_from(&self.fields);
+        config
+    }
+}
+
+/// How much of a kind an informer sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Not all of it yet.
+    Starting,
+    /// All of it.
+    Synced,
+    /// There is no such kind.
+    Missing,
+    /// The API server does not answer, or refuses. What was seen last stays.
+    Failing(String),
+}
+
+/// How long to wait before the API server is asked again: at first, at most, and for a kind that does not exist.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
+const AGAIN_MISSING: Duration = Duration::from_millis(500);
+
+/// Shrinks an object before it is kept.
+type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
+
+/// An informer. Clones are the same informer, which goes on while there is one, or a subscription.
+pub struct Informer<K>(Arc<Shared<K>>);
+
+struct Shared<K> {
+    cache: Cache<K>,
+    listeners: Mutex<Listeners<K>>,
+    reach: watch::Sender<Reach>,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+impl<K> Drop for Shared<K> {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.lock().take() {
+            task.abort();
+        }
+    }
+}
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Informer(Arc::clone(&self.0))
+    }
+}
+
+impl<K> fmt::Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer").field("reach", &*self.0.reach.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl<K: Watched> Informer<K> {
+    /// Follows what an [`Api`] has.
+    pub fn start(api: Api<K>, scope: &Scope, transform: Option<Transform<K>>) -> Self {
+        Self::follow(watcher(api, scope.config()), transform)
+    }
+
+    /// Follows a stream, which goes on after errors.
+    fn follow(
+        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+        transform: Option<Transform<K>>,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            cache: Cache::default(),
+            listeners: Mutex::default(),
+            reach: watch::channel(Reach::Starting).0,
+            task: Mutex::new(None),
+        });
+        let weak = Arc::downgrade(&shared);
+        let task = tokio::spawn(async move {
+            let mut pause = AGAIN.0;
+            let mut stream = Box::pin(stream);
+            let mut listed = HashSet::new();
+            while let Some(event) = stream.next().await {
+                let Some(shared) = weak.upgrade() else { return };
+                match event {
+                    Ok(event) => {
+                        shared.hear(event, &mut listed, transform.as_ref());
+                        pause = AGAIN.0;
+                    }
+                    Err(error) => {
+                        let wait = shared.fail(&error, &mut pause);
+                        drop(shared);
+                        tokio::time::sleep(wait.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
+                    }
+                }
+            }
+        });
+        *shared.task.lock() = Some(task.abort_handle());
+        Informer(shared)
+    }
+
+    /// The objects.
+    pub fn cache(&self) -> &Cache<K> {
+        &self.0.cache
+    }
+
+    /// Listens from now on: first to what is there.
+    pub fn subscribe(&self) -> Subscription<K> {
+        let unread = Unread::new();
+        // Nothing is told meanwhile, so nothing is missed or told twice.
+        let mut listeners = self.0.listeners.lock();
+        for object in self.0.cache.all() {
+            unread.push(&Key::of(&*object), Change::Added { object, initial: true });
+        }
+        listeners.add(&unread);
+        drop(listeners);
+        Subscription { unread, _informer: Arc::clone(&self.0) as _ }
+    }
+
+    /// Has everyone look at everything again.
+    pub fn resync(&self) {
+        let mut listeners = self.0.listeners.lock();
+        for object in self.0.cache.all() {
+            let (key, old) = (Key::of(&*object), Arc::clone(&object));
+            listeners.tell(&key, &Change::Updated { old, new: object });
+        }
+    }
+
+    /// The same again and again, for as long as there is the informer.
+    pub fn resync_every(&self, period: Duration) {
+        let weak = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
+            loop {
+                ticks.tick().await;
+                let Some(shared) = weak.upgrade() else { return };
+                Informer(shared).resync();
+            }
+        });
+    }
+
+    /// How much of the kind it sees.
+    pub fn reach(&self) -> Reach {
+        self.0.reach.borrow().clone()
+    }
+
+    /// How much of the kind it sees, and will.
+    pub fn watch_reach(&self) -> watch::Receiver<Reach> {
+        self.0.reach.subscribe()
+    }
+
+    /// Waits until it has seen everything.
+    pub async fn synced(&self) {
+        let mut reach = self.0.reach.subscribe();
+        // The sender is in this very informer.
+        let _ = reach.wait_for(|reach| *reach == Reach::Synced).await;
+    }
+}
+
+impl<K: Watched> Shared<K> {
+    fn hear(&self, event: watcher::Event<K>, listed: &mut HashSet<Key>, transform: Option<&Transform<K>>) {
+        match event {
+            watcher::Event::Init => listed.clear(),
+            watcher::Event::InitApply(object) => {
+                let initial = *self.reach.borrow() == Reach::Starting;
+                listed.insert(self.apply(object, initial, transform));
+            }
+            watcher::Event::Apply(object) => drop(self.apply(object, false, transform)),
+            watcher::Event::Delete(object) => {
+                self.cache.saw(cache::revision(&object));
+                self.remove(&Key::of(&object));
+            }
+            watcher::Event::InitDone => {
+                // Whatever went while nobody was looking.
+                let gone = self.cache.keys().into_iter().filter(|key| !listed.contains(key));
+                gone.for_each(|key| self.remove(&key));
+                *listed = HashSet::new();
+                self.reach.send_replace(Reach::Synced);
+            }
+        }
+    }
+
+    fn apply(&self, mut object: K, initial: bool, transform: Option<&Transform<K>>) -> Key {
+        let key = Key::of(&object);
+        if let Some(transform) = transform {
+            transform(&mut object);
+        }
+        let object = Arc::new(object);
+        let mut listeners = self.listeners.lock();
+        match self.cache.apply(&key, &object) {
+            Applied::Nothing => {}
+            Applied::New => listeners.tell(&key, &Change::Added { object, initial }),
+            Applied::Instead(old) if old.meta().uid == object.meta().uid => {
+                listeners.tell(&key, &Change::Updated { old, new: object });
+            }
+            Applied::Instead(old) => {
+                listeners.tell(&key, &Change::Deleted(old));
+                listeners.tell(&key, &Change::Added { object, initial: false });
+            }
+        }
+        key
+    }
+
+    fn remove(&self, key: &Key) {
+        let mut listeners = self.listeners.lock();
+        if let Some(old) = self.cache.remove(key) {
+            listeners.tell(key, &Change::Deleted(old));
+        }
+    }
+
+    /// Takes note of an error; how long to wait.
+    fn fail(&self, error: &watcher::Error, pause: &mut Duration) -> Duration {
+        if is_missing(error) {
+            if self.reach.send_replace(Reach::Missing) != Reach::Missing {
+                self.cache.keys().iter().for_each(|key| self.remove(key));
+            }
+            return AGAIN_MISSING;
+        }
+        // A watch that ends because its history is gone begins anew, and nothing is wrong.
+        if !is_expired(error) {
+            let why = error.to_string();
+            if self.reach() != Reach::Failing(why.clone()) {
+                tracing::warn!(
+                    kind = std::any::type_name::<K>(),
+                    error = why,
+                    "a watch failed and is tried again"
+                );
+            }
+            self.reach.send_replace(Reach::Failing(why));
+        }
+        std::mem::replace(pause, pause.saturating_mul(2).min(AGAIN.1))
+    }
+
+    fn reach(&self) -> Reach {
+        self.reach.borrow().clone()
+    }
+}
+
+/// The code that the API server has answered with.
+fn code(error: &watcher::Error) -> Option<u16> {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        WatchError(status) => Some(status.code),
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
+}
+
+fn is_missing(error: &watcher::Error) -> bool {
+    code(error) == Some(404)
+}
+
+fn is_expired(error: &watcher::Error) -> bool {
+    code(error) == Some(410)
+}
+
+/// What tells informers apart.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct InformerId {
+    kind: TypeId,
+    resource: Option<ApiResource>,
+    scope: Scope,
+}
+
+/// Gives out informers.
+#[derive(Clone)]
+pub struct Informers {
+    client: Client,
+    known: Arc<Mutex<HashMap<InformerId, Weak<dyn Any + Send + Sync>>>>,
+}
+
+impl fmt::Debug for Informers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informers").finish_non_exhaustive()
+    }
+}
+
+impl Informers {
+    /// Informers of what a client sees.
+    pub fn new(client: Client) -> Self {
+        Informers { client, known: Arc::default() }
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The informer of a kind that has namespaces: the one that is there, or a new one.
+    pub fn of<K>(&self, scope: &Scope) -> Informer<K>
+    where
+        K: Watched + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let client = self.client.clone();
+        self.find(TypeId::of::<K>(), None, scope, || match &scope.namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        })
+    }
+
+    /// The informer of a kind that has none.
+    pub fn of_cluster<K>(&self, scope: &Scope) -> Informer<K>
+    where
+        K: Watched + Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    {
+        let client = self.client.clone();
+        self.find(TypeId::of::<K>(), None, scope, || Api::all(client))
+    }
+
+    /// The informer of a kind that is known by name alone.
+    pub fn of_resource(&self, resource: &ApiResource, scope: &Scope) -> Informer<DynamicObject> {
+        let api = self.api_of(resource, scope);
+        self.find(TypeId::of::<DynamicObject>(), Some(resource), scope, || api)
+    }
+
+    /// The same, of its metadata only.
+    pub fn of_metadata(
+        &self,
+        resource: &ApiResource,
+        scope: &Scope,
+    ) -> Informer<PartialObjectMeta<DynamicObject>> {
+        let kind = TypeId::of::<PartialObjectMeta<DynamicObject>>();
+        let api = self.api_of(resource, scope);
+        self.find(kind, Some(resource), scope, || api)
+    }
+
+    fn api_of<K>(&self, resource: &ApiResource, scope: &Scope) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
+        }
+    }
+
+    fn find<K: Watched>(
+        &self,
+        kind: TypeId,
+        resource: Option<&ApiResource>,
+        scope: &Scope,
+        api: impl FnOnce() -> Api<K>,
+    ) -> Informer<K> {
+        let id = InformerId { kind, resource: resource.cloned(), scope: scope.clone() };
+        self.find_or(id, || Informer::start(api(), scope, None))
+    }
+
+    fn find_or<K: Watched>(&self, id: InformerId, make: impl FnOnce() -> Informer<K>) -> Informer<K> {
+        let mut known = self.known.lock();
+        let shared =
+            known.get(&id).and_then(Weak::upgrade).and_then(|shared| shared.downcast::<Shared<K>>().ok());
+        if let Some(shared) = shared {
+            return Informer(shared);
+        }
+        known.retain(|_, informer| informer.strong_count() > 0);
+        let informer = make();
+        let shared: Arc<dyn Any + Send + Sync> = Arc::clone(&informer.0) as _;
+        known.insert(id, Arc::downgrade(&shared));
+        informer
+    }
+
+    /// How many watches there are.
+    pub fn len(&self) -> usize {
+        self.known.lock().values().filter(|informer| informer.strong_count() > 0).count()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
