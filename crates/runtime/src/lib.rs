@@ -10,6 +10,8 @@ pub mod informer;
 mod key;
 pub mod metrics;
 pub mod queue;
+#[cfg(test)]
+mod testing;
 
 pub use self::{
     controller::{Action, Controller, ReconcileError, Reconciler},

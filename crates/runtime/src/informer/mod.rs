@@ -146,7 +146,7 @@ impl<K: Watched> Informer<K> {
     }
 
     /// Follows a stream, which goes on after errors.
-    fn follow(
+    pub(crate) fn follow(
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
         transform: Option<Transform<K>>,
     ) -> Self {

@@ -229,6 +229,26 @@ impl<K: QueueKey> Queue<K> {
         self.0.state.lock().n_in_hand()
     }
 
+    /// Forgets everything that waits. Workers keep what they have.
+    pub fn clear(&self) {
+        let mut state = self.0.state.lock();
+        state.clear();
+        self.0.metrics.depth(state.n_ready());
+        if state.is_shut && state.is_drained() {
+            self.0.drained.notify_waiters();
+        }
+    }
+
+    /// How many keys have failed and not gone well since.
+    pub fn n_failing(&self) -> usize {
+        self.0.state.lock().n_failing()
+    }
+
+    /// For how long a worker has had what it has, of the one that has had it longest.
+    pub fn longest_in_hand(&self) -> Duration {
+        self.0.state.lock().unfinished(Instant::now()).1
+    }
+
     /// Tells the metrics for how long workers have had what they have.
     pub fn measure(&self) {
         let (sum, longest) = self.0.state.lock().unfinished(Instant::now());

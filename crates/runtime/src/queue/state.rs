@@ -236,6 +236,18 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.alarms.clear();
     }
 
+    /// Forgets everything that waits.
+    pub(super) fn clear(&mut self) {
+        self.ready.clear();
+        self.dirty.clear();
+        self.later.clear();
+        self.alarms.clear();
+    }
+
+    pub(super) fn n_failing(&self) -> usize {
+        self.failures.len()
+    }
+
     pub(super) fn n_ready(&self) -> usize {
         self.ready.len()
     }

@@ -6,14 +6,38 @@
 //!
 //! A [`Reconciler`] that fails is tried again, later each time. One that panics or takes too long has failed, too, and
 //! nobody else notices.
+//!
+//! Whoever is stopped takes no more changes, and has some time ([`Controller::grace`]) for what is waiting and under way.
+//! What is left then is cut off: it comes again when the controller is built anew, because everything is looked at then.
 
-use std::{borrow::Cow, error::Error as StdError, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::{
+    borrow::Cow,
+    error::Error as StdError,
+    fmt,
+    future::{Future, pending},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use futures_util::{FutureExt, future::join_all};
-use tokio::{task::JoinSet, time::Instant};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all, select_all},
+};
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
+use self::worker::{Worker, panic_text};
 use crate::{
     Key,
     informer::{Change, Informer, Reach, Watched},
@@ -26,6 +50,18 @@ use crate::{
 pub trait Reconciler: Send + Sync + 'static {
     /// Looks after one object. It may be gone.
     async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError>;
+}
+
+/// A function is a reconciler, too.
+#[async_trait]
+impl<F, Fut> Reconciler for F
+where
+    F: Fn(Key) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, ReconcileError>> + Send,
+{
+    async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError> {
+        self(key.clone()).await
+    }
 }
 
 /// What comes after a reconcile that went well.
@@ -83,11 +119,53 @@ type Mapper<K> = Arc<dyn Fn(&K) -> Vec<Key> + Send + Sync>;
 /// Which keys are seen at all.
 type KeyFilter = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 
+/// What has to be done before the first reconcile.
+type Preparation = Arc<dyn Fn() -> BoxFuture<'static, Result<(), ReconcileError>> + Send + Sync>;
+
+/// How long what is waiting and under way may take once a controller is stopped. It is out of the way within two
+/// seconds.
+const GRACE: Duration = Duration::from_millis(1500);
+
+/// How long a reconcile that was cut off may take to notice. One that never waits for anything does not notice at all.
+const CUT: Duration = Duration::from_millis(250);
+
+/// How long to wait before something that failed is prepared again: at first and at most.
+const PREPARE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How far a controller is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It does not run yet, or its caches have not seen everything.
+    Waiting,
+    /// What has to be done before the first reconcile is being done.
+    Preparing,
+    /// That failed, and is tried again.
+    Unprepared(String),
+    /// It looks after its objects.
+    Working,
+    /// It has ended.
+    Stopped,
+}
+
+/// A reconcile that did not go well.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Of what.
+    pub key: Key,
+    /// Why.
+    pub why: String,
+    /// When.
+    pub at: jiff::Timestamp,
+}
+
 /// Where keys come from.
 #[async_trait]
 trait Source: Send + Sync {
     /// Waits until everything that is there has been seen.
     async fn synced(&self);
+
+    /// Waits until there is no such kind.
+    async fn missing(&self);
 
     /// How much of its kind it sees.
     fn reach(&self) -> Reach;
@@ -106,6 +184,12 @@ struct Mapped<K> {
 impl<K: Watched> Source for Mapped<K> {
     async fn synced(&self) {
         self.informer.synced().await;
+    }
+
+    async fn missing(&self) {
+        let mut reach = self.informer.watch_reach();
+        // The sender is in the informer.
+        let _ = reach.wait_for(|reach| *reach == Reach::Missing).await;
     }
 
     fn reach(&self) -> Reach {
@@ -165,7 +249,12 @@ pub struct Controller {
     metrics: ControllerMetrics,
     n_workers: usize,
     timeout: Option<Duration>,
+    grace: Duration,
+    is_everywhere: bool,
     filter: KeyFilter,
+    preparations: Vec<Preparation>,
+    stage: watch::Sender<Stage>,
+    last_failure: Arc<Mutex<Option<Failure>>>,
     reconciler: Arc<dyn Reconciler>,
 }
 
@@ -186,7 +275,12 @@ impl Controller {
             sources: vec![],
             n_workers: 1,
             timeout: None,
+            grace: GRACE,
+            is_everywhere: false,
             filter: Arc::new(|_| true),
+            preparations: vec![],
+            stage: watch::channel(Stage::Waiting).0,
+            last_failure: Arc::default(),
             reconciler: Arc::new(reconciler),
         }
     }
@@ -259,6 +353,32 @@ impl Controller {
         self
     }
 
+    /// How long what is waiting and under way may take once it is stopped: 1.5 s unless told.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Has it run beside others of its kind in other processes, whoever leads.
+    #[must_use]
+    pub fn everywhere(mut self) -> Self {
+        self.is_everywhere = true;
+        self
+    }
+
+    /// Does something before the first reconcile, when the caches have seen everything. While it fails, it is tried
+    /// again, and the controller is not ready.
+    #[must_use]
+    pub fn after_sync<F, Fut>(mut self, prepare: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ReconcileError>> + Send + 'static,
+    {
+        self.preparations.push(Arc::new(move || prepare().boxed()));
+        self
+    }
+
     /// Which keys are seen at all.
     #[must_use]
     pub fn only(mut self, filter: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
@@ -294,123 +414,107 @@ impl Controller {
         self.sources.iter().map(|source| source.reach()).find(|reach| *reach != Reach::Synced)
     }
 
-    /// Looks after its objects until it is stopped, and then until what is under way has ended. Workers begin once the
-    /// caches have seen everything.
+    /// Waits until one of its kinds does not exist.
+    pub async fn missing(&self) {
+        match self.sources.is_empty() {
+            true => pending().await,
+            false => drop(select_all(self.sources.iter().map(|source| source.missing())).await),
+        }
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        self.stage.borrow().clone()
+    }
+
+    /// How far it is, and will be.
+    pub fn watch_stage(&self) -> watch::Receiver<Stage> {
+        self.stage.subscribe()
+    }
+
+    /// How many objects it looks after at once.
+    pub fn n_workers(&self) -> usize {
+        self.n_workers
+    }
+
+    /// Whether it runs whoever leads.
+    pub fn is_everywhere(&self) -> bool {
+        self.is_everywhere
+    }
+
+    /// What went wrong last, unless it has gone well since.
+    pub fn last_failure(&self) -> Option<Failure> {
+        self.last_failure.lock().clone()
+    }
+
+    /// Looks after its objects until it is stopped, and then for some time until what is under way has ended. Workers
+    /// begin once the caches have seen everything. It runs once.
     pub async fn run(&self, stop: CancellationToken) {
-        let feeds = join_all(self.sources.iter().map(|source| source.feed(&self.queue, &self.filter)));
+        let feeds = async {
+            join_all(self.sources.iter().map(|source| source.feed(&self.queue, &self.filter))).await;
+            // Keys can come from elsewhere, too.
+            pending::<()>().await;
+        };
         let work = async {
             tokio::select! {
-                () = stop.cancelled() => return self.queue.shut(),
-                () = self.synced() => {}
+                () = stop.cancelled() => {}
+                () = self.prepare() => self.work(&stop).await,
             }
-            self.metrics.most.set(self.n_workers as i64);
-            let mut workers = JoinSet::new();
-            for _ in 0..self.n_workers {
-                workers.spawn(work(Worker {
-                    name: self.name.clone(),
-                    queue: self.queue.clone(),
-                    metrics: self.metrics.clone(),
-                    timeout: self.timeout,
-                    reconciler: Arc::clone(&self.reconciler),
-                }));
-            }
-            stop.cancelled().await;
-            self.queue.shut();
-            while workers.join_next().await.is_some() {}
-            self.metrics.most.set(0);
         };
         tokio::select! {
-            _ = feeds => self.queue.shut(),
+            () = feeds => {}
             () = work => {}
         }
+        self.queue.shut();
+        self.queue.clear();
+        self.stage.send_replace(Stage::Stopped);
     }
-}
 
-struct Worker {
-    name: Cow<'static, str>,
-    queue: Queue<Key>,
-    metrics: ControllerMetrics,
-    timeout: Option<Duration>,
-    reconciler: Arc<dyn Reconciler>,
-}
-
-/// How a reconcile ended.
-enum Ended {
-    Well(Action),
-    Badly(ReconcileError),
-    Panicked(String),
-    Late(Duration),
-}
-
-async fn work(worker: Worker) {
-    while let Some(work) = worker.queue.take().await {
-        let key = work.key().clone();
-        worker.metrics.active.inc();
-        let begun = Instant::now();
-        let ended = worker.reconcile(&key).await;
-        worker.metrics.times.observe(begun.elapsed().as_secs_f64());
-        worker.metrics.active.dec();
-        worker.settle(key, ended);
-        drop(work);
-    }
-}
-
-impl Worker {
-    async fn reconcile(&self, key: &Key) -> Ended {
-        let once = AssertUnwindSafe(self.reconciler.reconcile(key)).catch_unwind();
-        let caught = match self.timeout {
-            None => once.await,
-            Some(most) => match tokio::time::timeout(most, once).await {
-                Ok(caught) => caught,
-                Err(_) => return Ended::Late(most),
-            },
-        };
-        match caught {
-            Ok(Ok(action)) => Ended::Well(action),
-            Ok(Err(error)) => Ended::Badly(error),
-            Err(panic) => {
-                let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                Ended::Panicked(text.unwrap_or_default())
+    /// Waits for the caches, and does what is to be done before the first reconcile.
+    async fn prepare(&self) {
+        self.synced().await;
+        self.stage.send_replace(Stage::Preparing);
+        for prepare in &self.preparations {
+            let mut pause = PREPARE_AGAIN.0;
+            loop {
+                let why = match AssertUnwindSafe(prepare()).catch_unwind().await {
+                    Ok(Ok(())) => break,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(panic) => panic_text(&*panic),
+                };
+                tracing::error!(controller = %self.name, error = why, "it is not ready, and is prepared again");
+                self.stage.send_replace(Stage::Unprepared(why));
+                sleep(pause).await;
+                pause = pause.saturating_mul(2).min(PREPARE_AGAIN.1);
             }
         }
     }
 
-    fn settle(&self, key: Key, ended: Ended) {
-        let (name, metrics, queue) = (&self.name, &self.metrics, &self.queue);
-        if let Ended::Well(action) = ended {
-            queue.forget(&key);
-            match action {
-                Action::Done => metrics.successes.inc(),
-                Action::After(delay) => {
-                    metrics.delays.inc();
-                    queue.add_after(key, delay);
-                    return;
-                }
+    async fn work(&self, stop: &CancellationToken) {
+        self.stage.send_replace(Stage::Working);
+        self.metrics.most.set(self.n_workers as i64);
+        let mut workers = JoinSet::new();
+        for _ in 0..self.n_workers {
+            let worker = Worker {
+                name: self.name.clone(),
+                queue: self.queue.clone(),
+                metrics: self.metrics.clone(),
+                timeout: self.timeout,
+                last_failure: Arc::clone(&self.last_failure),
+                reconciler: Arc::clone(&self.reconciler),
             };
-            return;
+            workers.spawn(worker.run());
         }
-        metrics.failures.inc();
-        metrics.errors.inc();
-        match ended {
-            Ended::Well(_) => {}
-            Ended::Badly(error) if error.is_final => {
-                queue.forget(&key);
-                tracing::error!(controller = %name, %key, %error, "it failed, and is not tried again until something changes");
-                return;
-            }
-            Ended::Badly(error) => {
-                tracing::warn!(controller = %name, %key, %error, "it failed, and is tried again")
-            }
-            Ended::Panicked(text) => {
-                metrics.panics.inc();
-                tracing::error!(controller = %name, %key, panic = text, "it panicked, and is tried again");
-            }
-            Ended::Late(most) => {
-                metrics.timeouts.inc();
-                tracing::error!(controller = %name, %key, ?most, "it took too long, and is tried again");
+        stop.cancelled().await;
+        self.queue.shut();
+        let all = async { while workers.join_next().await.is_some() {} };
+        if timeout(self.grace, all).await.is_err() {
+            tracing::warn!(controller = %self.name, grace = ?self.grace, "what is still under way is cut off");
+            self.queue.clear();
+            if timeout(CUT, workers.shutdown()).await.is_err() {
+                tracing::error!(controller = %self.name, "a reconcile blocks its thread and cannot be cut off");
             }
         }
-        queue.add_failed(key);
+        self.metrics.most.set(0);
     }
 }
