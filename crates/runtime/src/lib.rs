@@ -3,9 +3,11 @@
 //! - [`informer`]: one watch for everyone who wants to know about a kind, with caches and indexes.
 //! - [`queue`]: keys for workers, each for one at a time, with back-off and priorities.
 //! - [`controller`]: from changes to keys to reconciles.
+//! - [`election`]: one acts, of several who could.
 //! - [`metrics`]: what is counted.
 
 pub mod controller;
+pub mod election;
 pub mod informer;
 mod key;
 pub mod metrics;
@@ -15,6 +17,7 @@ mod testing;
 
 pub use self::{
     controller::{Action, Controller, ReconcileError, Reconciler},
+    election::{Election, Leadership},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
     queue::{Limits, Priority, Queue},
