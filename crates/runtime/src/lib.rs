@@ -4,10 +4,12 @@
 //! - [`queue`]: keys for workers, each for one at a time, with back-off and priorities.
 //! - [`controller`]: from changes to keys to reconciles.
 //! - [`election`]: one acts, of several who could.
+//! - [`events`]: what people read in `kubectl describe`.
 //! - [`metrics`]: what is counted.
 
 pub mod controller;
 pub mod election;
+pub mod events;
 pub mod informer;
 mod key;
 pub mod metrics;
@@ -18,6 +20,7 @@ mod testing;
 pub use self::{
     controller::{Action, Controller, ReconcileError, Reconciler},
     election::{Election, Leadership},
+    events::{Events, Recorder},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
     queue::{Limits, Priority, Queue},
