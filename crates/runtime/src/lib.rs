@@ -3,9 +3,13 @@
 //! - [`informer`]: one watch for everyone who wants to know about a kind, with caches and indexes.
 //! - [`queue`]: keys for workers, each for one at a time, with back-off and priorities.
 //! - [`controller`]: from changes to keys to reconciles.
+//! - [`election`]: one acts, of several who could.
+//! - [`events`]: what people read in `kubectl describe`.
 //! - [`metrics`]: what is counted.
 
 pub mod controller;
+pub mod election;
+pub mod events;
 pub mod informer;
 mod key;
 pub mod metrics;
@@ -15,6 +19,8 @@ mod testing;
 
 pub use self::{
     controller::{Action, Controller, ReconcileError, Reconciler},
+    election::{Election, Leadership},
+    events::{Events, Recorder},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
     queue::{Limits, Priority, Queue},

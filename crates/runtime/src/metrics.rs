@@ -33,6 +33,11 @@ struct ResultLabels {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    result: &'static str,
+}
+
 /// From ten nanoseconds to ten seconds, as client-go has them.
 fn queue_times() -> Histogram {
     Histogram::new(exponential_buckets(10e-9, 10.0, 10))
@@ -67,6 +72,7 @@ struct Families {
     times: Histograms<ControllerLabels>,
     most: Family<ControllerLabels, Gauge>,
     active: Family<ControllerLabels, Gauge>,
+    events: Family<OutcomeLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -86,6 +92,7 @@ impl Default for Metrics {
             times: Family::new_with_constructor(reconcile_times),
             most: Family::default(),
             active: Family::default(),
+            events: Family::default(),
         }))
     }
 }
@@ -126,6 +133,7 @@ impl Metrics {
         controller.register("reconcile_time_seconds", "How long reconciles take", own.times.clone());
         controller.register("max_concurrent_reconciles", "Most reconciles at once", own.most.clone());
         controller.register("active_workers", "Reconciles that are under way", own.active.clone());
+        registry.register("windlass_recorder_events", "Events by what became of them", own.events.clone());
     }
 
     /// What the queue of this name counts.
@@ -139,6 +147,17 @@ impl Metrics {
             worked: own.worked.get_or_create_owned(&labels),
             unfinished: own.unfinished.get_or_create_owned(&labels),
             longest: own.longest.get_or_create_owned(&labels),
+        }
+    }
+
+    /// What an event recorder counts.
+    pub(crate) fn events(&self) -> EventMetrics {
+        let of = |result| self.0.events.get_or_create_owned(&OutcomeLabels { result });
+        EventMetrics {
+            written: of("written"),
+            dropped: of("dropped"),
+            filtered: of("filtered"),
+            failed: of("failed"),
         }
     }
 
@@ -220,4 +239,17 @@ pub struct ControllerMetrics {
     pub(crate) times: Histogram,
     pub(crate) most: Gauge,
     pub(crate) active: Gauge,
+}
+
+/// What an event recorder counts.
+#[derive(Clone, Debug)]
+pub(crate) struct EventMetrics {
+    /// The API server has them.
+    pub(crate) written: Counter,
+    /// There were too many waiting.
+    pub(crate) dropped: Counter,
+    /// There were too many of one object.
+    pub(crate) filtered: Counter,
+    /// The API server did not take them.
+    pub(crate) failed: Counter,
 }

@@ -1,4 +1,6 @@
-//! What tests share: informers that a test feeds, and waiting for something to be so.
+//! What tests share: informers that a test feeds, an API server that is a map, and waiting for something to be so.
+
+pub(crate) mod server;
 
 use std::time::Duration;
 

@@ -1,6 +1,9 @@
 //! Controllers on informers that a test feeds, in virtual time.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+};
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use prometheus_client::{encoding::text::encode, registry::Registry};
@@ -177,18 +180,16 @@ async fn predicates_say_what_is_worth_a_look_and_never_swallow_a_deletion() {
 /// How many are looked after at once, of ten that take a second each.
 async fn most_at_once(n_workers: Option<usize>) -> usize {
     let (own, feed) = Feed::new();
-    let (now, most) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let log = Log::default();
     let slow = {
         let (now, most, log) = (Arc::clone(&now), Arc::clone(&most), log.clone());
         move |key: Key| {
             let (now, most, log) = (Arc::clone(&now), Arc::clone(&most), log.clone());
             async move {
-                *now.lock() += 1;
-                let mut most_now = most.lock().max(*now.lock());
-                std::mem::swap(&mut *most.lock(), &mut most_now);
+                most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                 sleep(Duration::from_secs(1)).await;
-                *now.lock() -= 1;
+                now.fetch_sub(1, SeqCst);
                 log.push(key);
                 Ok(Action::Done)
             }
@@ -201,8 +202,7 @@ async fn most_at_once(n_workers: Option<usize>) -> usize {
     let _running = run(made);
     feed.list((0..10).map(|n| map(&n.to_string(), n)));
     eventually("all are looked after", || log.len() == 10).await;
-    let most = *most.lock();
-    most
+    most.load(SeqCst)
 }
 
 #[tokio::test(start_paused = true)]

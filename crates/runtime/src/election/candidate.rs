@@ -1,0 +1,214 @@
+//! What one candidate knows of a lease, and the requests it makes.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{Api, api::PostParams};
+use tokio::time::Instant;
+
+use super::{Election, Fence};
+
+/// What came of a request.
+pub(super) enum Outcome {
+    /// This one is, or was until now, the holder.
+    Holds(Fence),
+    /// Another one is.
+    IsOthers,
+    /// Nobody can say.
+    Unknown,
+}
+
+/// A lease as it was last seen to change.
+struct Seen {
+    spec: LeaseSpec,
+    /// By one's own clock, and after it had changed.
+    at: Instant,
+}
+
+pub(super) struct Candidate {
+    leases: Api<Lease>,
+    namespace: String,
+    name: String,
+    identity: String,
+    duration: Duration,
+    seen: Option<Seen>,
+    /// The lease as this one wrote it: while it leads, nobody else writes it.
+    own: Option<Lease>,
+    /// Whether a request to become the holder has no answer.
+    has_asked: bool,
+}
+
+impl Candidate {
+    pub(super) fn new(election: &Election) -> Self {
+        Candidate {
+            leases: election.leases.clone(),
+            namespace: election.namespace.clone(),
+            name: election.name.clone(),
+            identity: election.identity.clone(),
+            duration: election.durations.lease,
+            seen: None,
+            own: None,
+            has_asked: false,
+        }
+    }
+
+    pub(super) fn may_hold(&self) -> bool {
+        self.has_asked
+    }
+
+    /// Takes the lease if nobody has it.
+    pub(super) async fn acquire(&mut self) -> Outcome {
+        self.own = None;
+        let lease = match self.leases.get_opt(&self.name).await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return self.create().await,
+            Err(error) => return self.unanswered("read", &error),
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        if !self.is_free(&spec) {
+            return Outcome::IsOthers;
+        }
+        let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
+        let taken = self.held(spec, transitions);
+        self.ask(Lease { spec: Some(taken), ..lease }).await
+    }
+
+    /// Says that it is still there. Whatever has been written meanwhile, by whomever, is not overwritten.
+    pub(super) async fn renew(&mut self) -> Outcome {
+        let own = match self.own().await {
+            Ok(own) => own,
+            Err(outcome) => return outcome,
+        };
+        let spec = own.spec.clone().unwrap_or_default();
+        let (acquired, transitions) = (spec.acquire_time.clone(), spec.lease_transitions.unwrap_or(0));
+        let kept = LeaseSpec { acquire_time: acquired, ..self.held(spec, transitions) };
+        self.put(Lease { spec: Some(kept), ..own }).await
+    }
+
+    /// Lets others have it.
+    pub(super) async fn release(&mut self) -> Outcome {
+        let own = match self.own().await {
+            Ok(own) => own,
+            Err(outcome) => return outcome,
+        };
+        let spec = own.spec.clone().unwrap_or_default();
+        let now = now_after(spec.renew_time.as_ref());
+        let free = LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            renew_time: Some(now.clone()),
+            acquire_time: Some(now),
+            ..spec
+        };
+        let outcome = self.put(Lease { spec: Some(free), ..own }).await;
+        self.own = None;
+        self.has_asked &= matches!(outcome, Outcome::Unknown);
+        outcome
+    }
+
+    /// The lease as this one wrote it, or, after a request that had no answer or met another's change, as it is if it is
+    /// still this one's.
+    async fn own(&mut self) -> Result<Lease, Outcome> {
+        if let Some(own) = self.own.take() {
+            return Ok(own);
+        }
+        match self.leases.get_opt(&self.name).await {
+            Ok(Some(lease)) => {
+                let spec = lease.spec.clone().unwrap_or_default();
+                let is_own = spec.holder_identity.as_deref() == Some(&self.identity);
+                self.look(spec);
+                if is_own { Ok(lease) } else { Err(Outcome::IsOthers) }
+            }
+            Ok(None) => Err(Outcome::IsOthers),
+            Err(error) => Err(self.unanswered("read", &error)),
+        }
+    }
+
+    async fn create(&mut self) -> Outcome {
+        let mut lease = Lease { spec: Some(self.held(LeaseSpec::default(), 0)), ..Lease::default() };
+        lease.metadata.name = Some(self.name.clone());
+        lease.metadata.namespace = Some(self.namespace.clone());
+        self.has_asked = true;
+        let created = self.leases.create(&PostParams::default(), &lease).await;
+        self.settle(created)
+    }
+
+    async fn ask(&mut self, lease: Lease) -> Outcome {
+        self.has_asked = true;
+        self.put(lease).await
+    }
+
+    /// Writes it, unless anyone has since it was read.
+    async fn put(&mut self, lease: Lease) -> Outcome {
+        let written = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+        self.settle(written)
+    }
+
+    fn settle(&mut self, written: Result<Lease, kube::Error>) -> Outcome {
+        match written {
+            Ok(lease) => {
+                let spec = lease.spec.clone().unwrap_or_default();
+                self.look(spec);
+                let fence = Fence::new(&self.namespace, &self.name, &lease);
+                self.own = Some(lease);
+                Outcome::Holds(fence)
+            }
+            Err(error) => self.unanswered("written", &error),
+        }
+    }
+
+    fn unanswered(&self, what: &str, error: &kube::Error) -> Outcome {
+        tracing::debug!(lease = self.name, %error, "the lease could not be {what}");
+        Outcome::Unknown
+    }
+
+    /// When it may be taken, if nothing changes.
+    pub(super) fn free_at(&self) -> Option<Instant> {
+        self.seen.as_ref().map(|seen| seen.at + self.promised(&seen.spec))
+    }
+
+    /// For how long a lease stays its holder's without being renewed: as long as the holder has said.
+    fn promised(&self, spec: &LeaseSpec) -> Duration {
+        let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.filter(|seconds| *seconds > 0).map_or(self.duration, Duration::from_secs)
+    }
+
+    /// Whether nobody has it: nobody does, or who does has let the time pass that it had promised to renew it within.
+    /// One's own is free, too: it is of a term that has ended.
+    fn is_free(&mut self, spec: &LeaseSpec) -> bool {
+        let holder = spec.holder_identity.as_deref().unwrap_or("");
+        let since = self.look(spec.clone());
+        holder.is_empty() || holder == self.identity || since.elapsed() >= self.promised(spec)
+    }
+
+    /// Takes note of what stands in the lease; since when it has.
+    fn look(&mut self, spec: LeaseSpec) -> Instant {
+        match &self.seen {
+            Some(seen) if seen.spec == spec => seen.at,
+            _ => self.seen.insert(Seen { spec, at: Instant::now() }).at,
+        }
+    }
+
+    fn held(&self, spec: LeaseSpec, transitions: i32) -> LeaseSpec {
+        let now = now_after(spec.renew_time.as_ref());
+        let seconds = self.duration.as_secs() + u64::from(self.duration.subsec_nanos() > 0);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
+            lease_transitions: Some(transitions),
+            renew_time: Some(now.clone()),
+            acquire_time: Some(now),
+            ..spec
+        }
+    }
+}
+
+/// The time, but later than another: a clock that stands still or goes back must not make a renewal look like none.
+fn now_after(before: Option<&MicroTime>) -> MicroTime {
+    let next = before.and_then(|before| before.0.checked_add(SignedDuration::from_micros(1)).ok());
+    MicroTime(next.map_or_else(Timestamp::now, |next| next.max(Timestamp::now())))
+}
