@@ -11,6 +11,7 @@ mod codec;
 mod columns;
 mod config;
 mod crd;
+mod direct;
 mod discovery;
 mod health;
 mod http;
@@ -31,6 +32,7 @@ pub use self::{
     },
     admission::{Asked, Signer},
     config::Config,
+    direct::Direct,
     http::{Body, Tls, serve, serve_plain},
     server::{ApiServer, StartError},
 };

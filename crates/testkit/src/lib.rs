@@ -35,23 +35,10 @@
 //! The store works on a thread of its own. Tests in virtual time (`start_paused`) would see time jump while they wait for
 //! it, so tests against a server run in real time.
 
-use std::{
-    fmt,
-    future::Future,
-    io,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll},
-};
+use std::{fmt, sync::Arc};
 
-use http::{Request, Response};
-use kube::{Client, client::Body};
-use tower::Service;
-use windlass_access::{User, authn::Peer};
-use windlass_apiserver::{ApiServer, Config, StartError};
+use kube::Client;
+use windlass_apiserver::{ApiServer, Config, Direct, StartError};
 use windlass_store::{Memory, Store};
 
 /// The group whose members may do everything.
@@ -73,7 +60,6 @@ impl From<StartError> for NotStarted {
 pub struct TestServer {
     server: Arc<ApiServer>,
     store: Arc<Memory>,
-    is_stopped: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for TestServer {
@@ -92,7 +78,7 @@ impl TestServer {
     pub async fn start_with(config: Config) -> Result<Self, NotStarted> {
         let store = Arc::new(Memory::new().map_err(|error| NotStarted(error.into()))?);
         let server = ApiServer::start(config, Arc::clone(&store) as _).await?;
-        Ok(TestServer { server, store, is_stopped: Arc::default() })
+        Ok(TestServer { server, store })
     }
 
     /// Someone who may do everything.
@@ -102,48 +88,12 @@ impl TestServer {
 
     /// Someone in particular, known by a certificate, who may do what roles allow.
     pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
-        let groups = groups.iter().map(ToString::to_string).collect();
-        let user = Arc::new(User::new(user, groups).authenticated());
-        let (server, is_stopped) = (Arc::clone(&self.server), Arc::clone(&self.is_stopped));
-        Client::new(Direct { server, user, is_stopped }, "default")
+        Client::new(Direct::new(&self.server, user, groups), "default")
     }
 
     /// Ends watches as a server does that shuts down, and then answers no more.
     pub async fn stop(self) {
-        self.is_stopped.store(true, Ordering::SeqCst);
         self.server.begin_drain();
         self.store.close().await;
-    }
-}
-
-/// Calls the server without a network.
-struct Direct {
-    server: Arc<ApiServer>,
-    user: Arc<User>,
-    is_stopped: Arc<AtomicBool>,
-}
-
-impl Service<Request<Body>> for Direct {
-    type Response = Response<windlass_apiserver::Body>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let peer = Peer { certificate: Some(Arc::clone(&self.user)), ..Peer::default() };
-        request.extensions_mut().insert(peer);
-        let server = Arc::clone(&self.server);
-        let is_stopped = self.is_stopped.load(Ordering::SeqCst);
-        Box::pin(async move {
-            if is_stopped {
-                return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the server has stopped"));
-            }
-            // A task of its own, as on a connection: requests that are awaited together run on all threads.
-            let handled = tokio::spawn(async move { server.handle(request).await });
-            handled.await.map_err(io::Error::other)
-        })
     }
 }
