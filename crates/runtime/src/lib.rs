@@ -5,8 +5,11 @@
 //! - [`controller`]: from changes to keys to reconciles.
 //! - [`election`]: one acts, of several who could.
 //! - [`events`]: what people read in `kubectl describe`.
+//! - [`registry`]: what a reconciler says of itself, and is given.
+//! - [`config`]: what a hub is told.
 //! - [`metrics`]: what is counted.
 
+pub mod config;
 pub mod controller;
 pub mod election;
 pub mod events;
@@ -14,14 +17,17 @@ pub mod informer;
 mod key;
 pub mod metrics;
 pub mod queue;
+pub mod registry;
 #[cfg(test)]
 mod testing;
 
 pub use self::{
+    config::{HubConfig, ReconcilerConfig},
     controller::{Action, Controller, ReconcileError, Reconciler},
     election::{Election, Leadership},
     events::{Events, Recorder},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
     queue::{Limits, Priority, Queue},
+    registry::{BuildError, Context, Registration},
 };
