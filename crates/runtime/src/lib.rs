@@ -5,6 +5,7 @@
 //! - [`controller`]: from changes to keys to reconciles.
 //! - [`election`]: one acts, of several who could.
 //! - [`events`]: what people read in `kubectl describe`.
+//! - [`manager`]: runs controllers, and says how they are.
 //! - [`registry`]: what a reconciler says of itself, and is given.
 //! - [`config`]: what a hub is told.
 //! - [`metrics`]: what is counted.
@@ -15,6 +16,7 @@ pub mod election;
 pub mod events;
 pub mod informer;
 mod key;
+pub mod manager;
 pub mod metrics;
 pub mod queue;
 pub mod registry;
@@ -28,6 +30,7 @@ pub use self::{
     events::{Events, Recorder},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
+    manager::{ConfigError, ControllerStatus, Manager},
     queue::{Limits, Priority, Queue},
     registry::{BuildError, Context, Registration},
 };
