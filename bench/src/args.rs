@@ -14,7 +14,8 @@ use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
   windlass-bench store --quick                     smaller, under a minute
   windlass-bench store --only writes --etcd none   one part of it
   windlass-bench apiserver                         the API server, some minutes
-  windlass-bench apiserver --kubeconfig FILE       the same load on any other API server"
+  windlass-bench apiserver --kubeconfig FILE       the same load on any other API server
+  windlass-bench runtime                           the controller runtime, a minute"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,6 +29,11 @@ pub(crate) enum Command {
     Store(StoreArgs),
     /// Measure the API server
     Apiserver(ApiArgs),
+    /// Measure the controller runtime
+    Runtime(RuntimeArgs),
+    /// Keep the objects of a server and say what that takes; run by `runtime` in a process of its own
+    #[command(hide = true)]
+    Keep(KeepArgs),
     /// Answer with the files of a folder; run by `apiserver` in a process of its own
     #[command(hide = true)]
     Bare(BareArgs),
@@ -111,6 +117,51 @@ pub(crate) enum ApiPart {
     Definitions,
     Fair,
     Start,
+}
+
+/// How to measure the controller runtime.
+#[derive(Debug, Flags)]
+pub(crate) struct RuntimeArgs {
+    /// Measure less and for a shorter time
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure next to nothing: for tests of the benchmark itself
+    #[arg(long, hide = true)]
+    pub(crate) tiny: bool,
+    /// Where to write; everything goes into a new folder in it, which is removed at the end
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) directory: PathBuf,
+    /// The server to start [default: the windlass beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) server: Option<PathBuf>,
+    /// Also write the results to this file, as markdown, in place of those of an earlier run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+/// Objects to be kept.
+#[derive(Debug, Flags)]
+pub(crate) struct KeepArgs {
+    /// The server
+    #[arg(long)]
+    pub(crate) kubeconfig: PathBuf,
+    /// The namespace
+    #[arg(long)]
+    pub(crate) namespace: String,
+    /// By whom
+    #[arg(long, value_enum)]
+    pub(crate) by: Keeper,
+}
+
+/// Who keeps objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Keeper {
+    /// kube's reflector.
+    Reflector,
+    /// Our informer.
+    Informer,
+    /// Our informer, with an index.
+    Indexed,
 }
 
 /// Answers to be given.

@@ -2,14 +2,15 @@
 //!
 //! A disk drifts by a factor of two from one minute to the next and machines differ by more, so no number here
 //! is judged by itself: each is divided by what the bare disk, the bare map or another store does in the same
-//! minute, and goals are set on the quotient. Nothing here is part of what ships. Start at `store/mod.rs`
-//! and `apiserver/mod.rs`.
+//! minute, and goals are set on the quotient. Nothing here is part of what ships. Start at `store/mod.rs`,
+//! `apiserver/mod.rs` and `runtime/mod.rs`.
 
 mod apiserver;
 mod args;
 mod machine;
 mod process;
 mod report;
+mod runtime;
 mod stats;
 mod store;
 
@@ -53,6 +54,11 @@ fn run(command: Command) -> anyhow::Result<()> {
                 outcome = apiserver::run(&args) => outcome,
                 _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
             },
+            Command::Runtime(args) => tokio::select! {
+                outcome = runtime::run(&args) => outcome,
+                _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            },
+            Command::Keep(args) => runtime::keep(&args).await,
             Command::Bare(args) => apiserver::bare(&args).await,
             Command::Hold(args) => store::hold(&args).await,
             Command::Churn(args) => store::churn(&args).await,

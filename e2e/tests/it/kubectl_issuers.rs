@@ -59,7 +59,7 @@ fn a_user_of_an_issuer_is_who_the_configuration_says() {
     let token = sign(&key, &provider.claims());
     let user = whoami(&server, &token).expect("a user");
     assert_eq!(user["username"], "ann@example.com");
-    assert_eq!(user["groups"], json!(["system:masters", "system:authenticated"]));
+    assert_eq!(user["groups"], json!(["devs", "system:authenticated"]));
     let mut claims = provider.claims();
     claims["sub"] = json!("system:admin");
     contains(&whoami(&server, &sign(&key, &claims)).expect_err("reserved"), &["Unauthorized"]);

@@ -148,7 +148,7 @@ fn keys_can_be_changed_and_old_ones_taken_away() {
         &[
             "the value of secrets/default/s cannot be opened",
             "xchacha20poly1305, key \"new\"",
-            "hint: put a copy of data/pki/encryption.yaml back",
+            "put a copy of data/pki/encryption.yaml back",
         ],
     );
     fs::remove_file(&own).expect("a file of ours");

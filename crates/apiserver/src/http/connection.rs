@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use windlass_access::{User, authn::Peer, localhost::Guard};
 
-use super::guests::{Order, Seat, Tracked};
+use super::guests::{Heard, Order, Seat, Tracked};
 use crate::{
     server::{ApiServer, Nobody, Refused},
     status::Status,
@@ -30,8 +30,8 @@ use crate::{
 /// A handshake that takes longer than this is not a client of ours.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
-/// How long a client may take to send the head of a request over HTTP/1.1, the pause before it included. Strangers have
-/// far less: see [`super::guests`].
+/// How long a connection may be kept over HTTP/1.1 without a whole head of a request. Heads that have begun have less
+/// time: see [`super::guests`].
 const HEADERS: Duration = Duration::from_secs(90);
 
 /// Requests at once on one HTTP/2 connection; clients open another one for more.
@@ -102,7 +102,8 @@ pub(super) async fn connection(
         }
         Entrance::Plain(guard) => {
             let peer = Peer { address: Some(address), is_plain: true, ..Peer::default() };
-            return exchange(server, stream, Arrived { peer, address, guard, seat }, None, stop_rx).await;
+            return exchange(server, stream, Arrived { peer, address, guard, seat }, None, false, stop_rx)
+                .await;
         }
     };
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
@@ -132,7 +133,8 @@ pub(super) async fn connection(
         peer.certificate_expires = Some(not_after);
         seat.know();
     }
-    exchange(server, stream, Arrived { peer, address, guard: None, seat }, believed, stop_rx).await;
+    let is_http1 = stream.get_ref().1.alpn_protocol() != Some(b"h2");
+    exchange(server, stream, Arrived { peer, address, guard: None, seat }, believed, is_http1, stop_rx).await;
 }
 
 /// Who has come, and how.
@@ -149,6 +151,7 @@ async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     arrived: Arrived,
     believed: Option<Believed>,
+    is_http1: bool,
     mut stop_rx: watch::Receiver<bool>,
 ) {
     let arrived = Arc::new(arrived);
@@ -168,7 +171,10 @@ async fn exchange(
     };
     let (address, guest) = (arrived.address, Arc::clone(&arrived.seat.guest));
     let builder = builder();
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(
+        TokioIo::new(Heard::new(stream, &arrived.seat.guest, is_http1)),
+        service,
+    );
     tokio::pin!(connection);
     let mut is_stopping = false;
     loop {
@@ -203,8 +209,8 @@ async fn answer(
     mut request: Request<Incoming>,
 ) -> Response<Tracked> {
     let guest = &arrived.seat.guest;
-    let mut busy = guest.begin();
     let (is_head, version) = (*request.method() == Method::HEAD, request.version());
+    let mut busy = guest.begin(version < Version::HTTP_2);
     let mut peer = arrived.peer.clone();
     if let Some(guard) = &arrived.guard {
         let (mut head, body) = request.into_parts();

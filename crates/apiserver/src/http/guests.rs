@@ -7,16 +7,23 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io,
     net::{IpAddr, Ipv6Addr},
+    pin::Pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::Instant,
+};
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +33,9 @@ const IDLE: Duration = Duration::from_secs(90);
 
 /// The same for strangers. Enough for a handshake and a first request over a bad line.
 const IDLE_STRANGER: Duration = Duration::from_secs(6);
+
+/// How long a client may take from the first byte of a request over HTTP/1.1 to the end of its head.
+const HEAD: Duration = Duration::from_secs(8);
 
 /// How long a client may leave what it was given unread before it is cut off. With the time between looks it is below
 /// ten seconds, and above what a line takes that lost a few packets in a row.
@@ -153,6 +163,10 @@ pub(super) enum Order {
 /// A connection.
 pub(super) struct Guest {
     is_known: AtomicBool,
+    /// Whether it speaks HTTP/1.1, where bytes without a request are the beginning of one.
+    is_http1: AtomicBool,
+    /// Whether bytes have come since the last request.
+    was_heard: AtomicBool,
     n_busy: AtomicUsize,
     n_begun: AtomicUsize,
     bodies: Mutex<Vec<Weak<Handed>>>,
@@ -166,6 +180,8 @@ struct Seen {
     n_begun: usize,
     /// Since when nothing goes on.
     idle_since: Instant,
+    /// Since when a request has begun that has not come.
+    head_since: Option<Instant>,
     leaving_since: Option<Instant>,
     /// How many requests may still be taken back, and as of when.
     may_take_back: (u32, Instant),
@@ -176,6 +192,8 @@ impl Guest {
         let now = Instant::now();
         Guest {
             is_known: AtomicBool::new(false),
+            is_http1: AtomicBool::new(false),
+            was_heard: AtomicBool::new(false),
             n_busy: AtomicUsize::new(0),
             n_begun: AtomicUsize::new(0),
             bodies: Mutex::default(),
@@ -184,14 +202,24 @@ impl Guest {
             seen: Mutex::new(Seen {
                 n_begun: 0,
                 idle_since: now,
+                head_since: None,
                 leaving_since: None,
                 may_take_back: (TAKEN_BACK.0, now),
             }),
         }
     }
 
+    /// Bytes have come.
+    fn hear(&self) {
+        if !self.was_heard.load(Ordering::Relaxed) {
+            self.was_heard.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// A request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    pub(super) fn begin(self: &Arc<Self>, is_http1: bool) -> Busy {
+        self.is_http1.store(is_http1, Ordering::Relaxed);
+        self.was_heard.store(false, Ordering::Relaxed);
         self.n_busy.fetch_add(1, Ordering::Relaxed);
         self.n_begun.fetch_add(1, Ordering::Relaxed);
         Busy { guest: Arc::clone(self), is_done: false }
@@ -226,7 +254,12 @@ impl Guest {
         let n_begun = self.n_begun.load(Ordering::Relaxed);
         let mut seen = self.seen.lock();
         if self.is_busy() || n_begun != seen.n_begun {
-            (seen.n_begun, seen.idle_since) = (n_begun, now);
+            (seen.n_begun, seen.idle_since, seen.head_since) = (n_begun, now, None);
+        } else if self.is_http1.load(Ordering::Relaxed) && self.was_heard.load(Ordering::Relaxed) {
+            let since = *seen.head_since.get_or_insert(now);
+            if now.duration_since(since) >= HEAD {
+                return self.order(Order::Cut);
+            }
         }
         let is_leaving = is_stopping || self.order.load(Ordering::Relaxed) >= Order::Leave as u8;
         if is_leaving {
@@ -301,10 +334,66 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        self.guest.was_heard.store(false, Ordering::Relaxed);
         self.guest.n_busy.fetch_sub(1, Ordering::Relaxed);
         if !self.is_done {
             self.guest.take_back();
         }
+    }
+}
+
+/// A stream that tells when something is heard over it.
+pub(super) struct Heard<S> {
+    stream: S,
+    guest: Arc<Guest>,
+}
+
+impl<S> Heard<S> {
+    /// `is_http1` if that is known before the first request.
+    pub(super) fn new(stream: S, guest: &Arc<Guest>, is_http1: bool) -> Self {
+        guest.is_http1.store(is_http1, Ordering::Relaxed);
+        Heard { stream, guest: Arc::clone(guest) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.guest.hear();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -320,13 +409,13 @@ impl http_body::Body for Tracked {
     type Error = std::convert::Infallible;
 
     fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
-        let polled = std::pin::Pin::new(&mut self.body).poll_frame(cx);
-        let was_given = matches!(polled, std::task::Poll::Ready(Some(_)));
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let was_given = matches!(polled, Poll::Ready(Some(_)));
         *self.handed.0.lock() = was_given.then(Instant::now);
-        if matches!(polled, std::task::Poll::Ready(None)) || self.body.is_end_stream() {
+        if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
             self.busy.done();
         }
         polled

@@ -510,3 +510,14 @@ async fn why_someone_may_is_written_down() {
     let why = events[0]["annotations"]["authorization.k8s.io/reason"].as_str().unwrap_or_default();
     assert!(why.starts_with("RBAC: allowed by ClusterRoleBinding \"system:discovery\""), "{why}");
 }
+
+#[tokio::test]
+async fn who_asks_and_for_whom_are_both_written_down() {
+    let server = Audited::with(METADATA).await;
+    let headers = [("impersonate-user", "ann"), ("impersonate-group", "devs")];
+    server.client.send("GET", PODS, &headers, "").await.refused(403, "Forbidden");
+    let events = server.events().await;
+    assert_eq!(events[0]["user"]["username"], "admin");
+    assert_eq!(events[0]["impersonatedUser"]["username"], "ann");
+    assert_eq!(events[0]["annotations"]["authorization.k8s.io/decision"], "forbid");
+}

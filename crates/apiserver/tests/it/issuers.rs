@@ -94,7 +94,7 @@ async fn a_token_of_a_trusted_issuer_names_its_user() {
     for key in &keys {
         let user = setting.whoami(&sign(key, &provider.claims())).await.expect("a user");
         assert_eq!(user["username"], "oidc:ann");
-        assert_eq!(user["groups"], json!(["system:masters", "system:authenticated"]));
+        assert_eq!(user["groups"], json!(["devs", "system:authenticated"]));
     }
     assert_eq!(provider.asked(), [DISCOVERY, "/keys"], "the keys are kept");
 }
@@ -138,9 +138,9 @@ async fn groups_may_be_one_text() {
     provider.publish(&[&key]);
     let setting = Setting::trusting(&[provider.trusted()]).await;
     let mut claims = provider.claims();
-    claims["groups"] = json!("system:masters");
+    claims["groups"] = json!("devs");
     let user = setting.whoami(&sign(&key, &claims)).await.expect("a user");
-    assert_eq!(user["groups"], json!(["system:masters", "system:authenticated"]));
+    assert_eq!(user["groups"], json!(["devs", "system:authenticated"]));
 }
 
 #[tokio::test]

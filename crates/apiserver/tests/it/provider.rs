@@ -83,7 +83,7 @@ impl Provider {
 
     /// What a token of it says, for an hour.
     pub(crate) fn claims(&self) -> Value {
-        json!({"iss": self.url, "aud": AUDIENCE, "sub": "ann", "groups": ["system:masters"], "exp": now() + 3600})
+        json!({"iss": self.url, "aud": AUDIENCE, "sub": "ann", "groups": ["devs"], "exp": now() + 3600})
     }
 
     /// One of the issuers of a configuration: names are prefixed, groups are not.

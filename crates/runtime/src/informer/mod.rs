@@ -145,8 +145,8 @@ impl<K: Watched> Informer<K> {
         Self::follow(watcher(api, scope.config()), transform)
     }
 
-    /// Follows a stream, which goes on after errors.
-    pub(crate) fn follow(
+    /// Follows a stream of what a watcher would say, which goes on after errors.
+    pub fn follow(
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
         transform: Option<Transform<K>>,
     ) -> Self {

@@ -38,7 +38,7 @@ async fn strangers_have_to_leave_soon_and_those_who_are_known_late() {
 async fn whoever_is_busy_is_not_idle() {
     let guests = Guests::new(10);
     let seat = guests.enter(HOME);
-    let mut busy = seat.guest.begin();
+    let mut busy = seat.guest.begin(false);
     looks(&guests, 3 * IDLE_STRANGER).await;
     assert_eq!(ordered(&seat.guest), Order::Stay as u8);
     busy.done();
@@ -48,11 +48,28 @@ async fn whoever_is_busy_is_not_idle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_head_that_has_begun_has_to_end_and_a_pause_before_it_may_be_long() {
+    for (is_http1, is_cut) in [(true, true), (false, false)] {
+        let guests = Guests::new(10);
+        let seat = guests.enter(HOME);
+        seat.know();
+        drop(Heard::new(tokio::io::empty(), &seat.guest, is_http1));
+        looks(&guests, HEAD * 2).await;
+        assert_eq!(ordered(&seat.guest), Order::Stay as u8, "nothing has begun");
+        seat.guest.hear();
+        looks(&guests, HEAD).await;
+        assert_eq!(ordered(&seat.guest), Order::Stay as u8);
+        looks(&guests, LOOK.0).await;
+        assert_eq!(ordered(&seat.guest) == Order::Cut as u8, is_cut, "of HTTP/2 these may be pings");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_takes_ends_the_connection() {
     let guests = Guests::new(10);
     let seat = guests.enter(HOME);
     seat.know();
-    let _body = seat.guest.track(Body::whole("small"), seat.guest.begin());
+    let _body = seat.guest.track(Body::whole("small"), seat.guest.begin(false));
     looks(&guests, STALLED - LOOK.0).await;
     assert_eq!(ordered(&seat.guest), Order::Stay as u8);
     looks(&guests, LOOK.0).await;
@@ -65,7 +82,7 @@ async fn an_answer_that_is_still_being_made_does_not() {
     let seat = guests.enter(HOME);
     seat.know();
     let body = Body::stream(futures_util::stream::pending());
-    let mut body = std::pin::pin!(seat.guest.track(body, seat.guest.begin()));
+    let mut body = std::pin::pin!(seat.guest.track(body, seat.guest.begin(false)));
     let polled = std::future::poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await;
     assert!(polled.is_pending());
     looks(&guests, 10 * STALLED).await;
@@ -77,11 +94,11 @@ async fn taking_back_requests_is_counted_over_time() {
     let guests = Guests::new(10);
     let seat = guests.enter(HOME);
     for _ in 0..10 {
-        (0..TAKEN_BACK.1).for_each(|_| drop(seat.guest.begin()));
+        (0..TAKEN_BACK.1).for_each(|_| drop(seat.guest.begin(false)));
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     assert_eq!(ordered(&seat.guest), Order::Stay as u8);
-    (0..=TAKEN_BACK.0).for_each(|_| drop(seat.guest.begin()));
+    (0..=TAKEN_BACK.0).for_each(|_| drop(seat.guest.begin(false)));
     assert_eq!(ordered(&seat.guest), Order::Cut as u8);
 }
 
@@ -115,9 +132,9 @@ async fn bodies_that_are_gone_are_forgotten() {
     let guests = Guests::new(10);
     let seat = guests.enter(HOME);
     let guest = &seat.guest;
-    let kept = guest.track(Body::whole("kept"), guest.begin());
+    let kept = guest.track(Body::whole("kept"), guest.begin(false));
     for _ in 0..1000 {
-        let mut busy = guest.begin();
+        let mut busy = guest.begin(false);
         busy.done();
         drop(guest.track(Body::whole("gone"), busy));
     }
