@@ -5,23 +5,32 @@
 //! - [`controller`]: from changes to keys to reconciles.
 //! - [`election`]: one acts, of several who could.
 //! - [`events`]: what people read in `kubectl describe`.
+//! - [`manager`]: runs controllers, and says how they are.
+//! - [`registry`]: what a reconciler says of itself, and is given.
+//! - [`config`]: what a hub is told.
 //! - [`metrics`]: what is counted.
 
+pub mod config;
 pub mod controller;
 pub mod election;
 pub mod events;
 pub mod informer;
 mod key;
+pub mod manager;
 pub mod metrics;
 pub mod queue;
+pub mod registry;
 #[cfg(test)]
 mod testing;
 
 pub use self::{
+    config::{HubConfig, ReconcilerConfig},
     controller::{Action, Controller, ReconcileError, Reconciler},
     election::{Election, Leadership},
     events::{Events, Recorder},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
+    manager::{ConfigError, ControllerStatus, Manager},
     queue::{Limits, Priority, Queue},
+    registry::{BuildError, Context, Registration},
 };

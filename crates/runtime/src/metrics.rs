@@ -73,6 +73,7 @@ struct Families {
     most: Family<ControllerLabels, Gauge>,
     active: Family<ControllerLabels, Gauge>,
     events: Family<OutcomeLabels, Counter>,
+    leads: Gauge,
 }
 
 impl Default for Metrics {
@@ -93,6 +94,7 @@ impl Default for Metrics {
             most: Family::default(),
             active: Family::default(),
             events: Family::default(),
+            leads: Gauge::default(),
         }))
     }
 }
@@ -133,7 +135,13 @@ impl Metrics {
         controller.register("reconcile_time_seconds", "How long reconciles take", own.times.clone());
         controller.register("max_concurrent_reconciles", "Most reconciles at once", own.most.clone());
         controller.register("active_workers", "Reconciles that are under way", own.active.clone());
+        registry.register("leader_election_master_status", "1 while this process leads", own.leads.clone());
         registry.register("windlass_recorder_events", "Events by what became of them", own.events.clone());
+    }
+
+    /// Whether this process leads.
+    pub(crate) fn leads(&self, is_leader: bool) {
+        self.0.leads.set(i64::from(is_leader));
     }
 
     /// What the queue of this name counts.

@@ -37,7 +37,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::worker::{Worker, panic_text};
+use self::worker::Worker;
+pub(crate) use self::worker::panic_text;
 use crate::{
     Key,
     informer::{Change, Informer, Reach, Watched},
@@ -457,6 +458,7 @@ impl Controller {
         };
         let work = async {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = self.prepare() => self.work(&stop).await,
             }
