@@ -4,11 +4,13 @@
 //! - [`queue`]: keys for workers, each for one at a time, with back-off and priorities.
 //! - [`controller`]: from changes to keys to reconciles.
 //! - [`metrics`]: what is counted.
+//! - [`phase`]: work that goes through phases, and survives the end of the process.
 
 pub mod controller;
 pub mod informer;
 mod key;
 pub mod metrics;
+pub mod phase;
 pub mod queue;
 
 pub use self::{
