@@ -9,6 +9,7 @@
 //! - [`registry`]: what a reconciler says of itself, and is given.
 //! - [`config`]: what a hub is told.
 //! - [`metrics`]: what is counted.
+//! - [`phase`]: work that goes through phases, and survives the end of the process.
 
 pub mod config;
 pub mod controller;
@@ -18,6 +19,7 @@ pub mod informer;
 mod key;
 pub mod manager;
 pub mod metrics;
+pub mod phase;
 pub mod queue;
 pub mod registry;
 #[cfg(test)]
