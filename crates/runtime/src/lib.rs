@@ -12,7 +12,7 @@ pub mod metrics;
 pub mod queue;
 
 pub use self::{
-    controller::{Action, Controller, ReconcileError, Reconciler},
+    controller::{Action, Controller, Feed, ReconcileError, Reconciler},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
     queue::{Limits, Priority, Queue},
