@@ -27,7 +27,7 @@ mod testing;
 
 pub use self::{
     config::{HubConfig, ReconcilerConfig},
-    controller::{Action, Controller, ReconcileError, Reconciler},
+    controller::{Action, Controller, Feed, ReconcileError, Reconciler},
     election::{Election, Leadership},
     events::{Events, Recorder},
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},

@@ -175,6 +175,38 @@ trait Source: Send + Sync {
     async fn feed(&self, queue: &Queue<Key>, filter: &KeyFilter);
 }
 
+/// Where keys come from that no informer of one kind has.
+#[async_trait]
+pub trait Feed: Send + Sync + 'static {
+    /// Waits until everything that is there has been seen. [`Feed::feed`] runs meanwhile.
+    async fn synced(&self);
+
+    /// How much it sees.
+    fn reach(&self) -> Reach {
+        Reach::Synced
+    }
+
+    /// Adds keys until there are no more.
+    async fn feed(&self, queue: &Queue<Key>);
+}
+
+struct Fed<F>(F);
+
+#[async_trait]
+impl<F: Feed> Source for Fed<F> {
+    async fn synced(&self) {
+        self.0.synced().await;
+    }
+
+    fn reach(&self) -> Reach {
+        self.0.reach()
+    }
+
+    async fn feed(&self, queue: &Queue<Key>, _: &KeyFilter) {
+        self.0.feed(queue).await;
+    }
+}
+
 struct Mapped<K> {
     informer: Informer<K>,
     keys_of: Mapper<K>,
@@ -337,6 +369,13 @@ impl Controller {
     ) -> Self {
         let (informer, keys_of) = (informer.clone(), Arc::new(keys_of) as _);
         self.sources.push(Arc::new(Mapped { informer, keys_of, predicate: Arc::new(predicate) }));
+        self
+    }
+
+    /// Looks after keys that come from elsewhere. They are seen whatever [`Controller::only`] says.
+    #[must_use]
+    pub fn fed_by(mut self, feed: impl Feed) -> Self {
+        self.sources.push(Arc::new(Fed(feed)));
         self
     }
 
