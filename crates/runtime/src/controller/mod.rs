@@ -198,6 +198,11 @@ impl<F: Feed> Source for Fed<F> {
         self.0.synced().await;
     }
 
+    /// It is of no kind in particular.
+    async fn missing(&self) {
+        pending().await
+    }
+
     fn reach(&self) -> Reach {
         self.0.reach()
     }
