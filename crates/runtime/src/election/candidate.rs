@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream::BoxStream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{Api, api::PostParams};
-use tokio::time::Instant;
+use kube::{
+    Api,
+    api::{PostParams, WatchEvent, WatchParams},
+};
+use tokio::time::{Instant, sleep_until};
 
 use super::{Election, Fence};
 
@@ -29,6 +33,9 @@ struct Seen {
     at: Instant,
 }
 
+/// What happens to a lease.
+type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
+
 pub(super) struct Candidate {
     leases: Api<Lease>,
     namespace: String,
@@ -36,6 +43,9 @@ pub(super) struct Candidate {
     identity: String,
     duration: Duration,
     seen: Option<Seen>,
+    /// The revision that was read last, and what has happened since, if it can be watched.
+    revision: String,
+    changes: Option<Changes>,
     /// The lease as this one wrote it: while it leads, nobody else writes it.
     own: Option<Lease>,
     /// Whether a request to become the holder has no answer.
@@ -51,6 +61,8 @@ impl Candidate {
             identity: election.identity.clone(),
             duration: election.durations.lease,
             seen: None,
+            revision: String::new(),
+            changes: None,
             own: None,
             has_asked: false,
         }
@@ -70,11 +82,59 @@ impl Candidate {
         };
         let spec = lease.spec.clone().unwrap_or_default();
         if !self.is_free(&spec) {
+            self.revision = lease.metadata.resource_version.unwrap_or_default();
             return Outcome::IsOthers;
         }
+        self.changes = None;
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
         let taken = self.held(spec, transitions);
         self.ask(Lease { spec: Some(taken), ..lease }).await
+    }
+
+    /// Waits until some time, or until the lease is given back, and takes note of every change as it happens: whoever
+    /// only looks now and then learns late of the last renewal, and has to wait for longer.
+    pub(super) async fn wait(&mut self, until: Instant) {
+        let changes = async {
+            while let Some(spec) = self.next_change().await {
+                let is_free = spec.holder_identity.as_deref().unwrap_or("").is_empty();
+                self.look(spec);
+                if is_free {
+                    return;
+                }
+            }
+            // It cannot be watched, or no longer: looking now and then has to do.
+            sleep_until(until).await;
+        };
+        tokio::select! {
+            () = sleep_until(until) => {}
+            () = changes => {}
+        }
+    }
+
+    /// What stands in the lease after its next change; `None` if that cannot be said.
+    async fn next_change(&mut self) -> Option<LeaseSpec> {
+        let changes = match self.changes.take() {
+            Some(changes) => changes,
+            None if self.revision.is_empty() => return None,
+            None => {
+                let only = WatchParams::default().fields(&format!("metadata.name={}", self.name));
+                self.leases.watch(&only, &std::mem::take(&mut self.revision)).await.ok()?.boxed()
+            }
+        };
+        // It is kept while one waits, and forgotten once it ends or fails.
+        let changes = self.changes.insert(changes);
+        loop {
+            match changes.next().await {
+                Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
+                    return Some(lease.spec.unwrap_or_default());
+                }
+                Some(Ok(WatchEvent::Deleted(_))) => return Some(LeaseSpec::default()),
+                Some(Ok(WatchEvent::Bookmark(_))) => {}
+                Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => break,
+            }
+        }
+        self.changes = None;
+        None
     }
 
     /// Says that it is still there. Whatever has been written meanwhile, by whomever, is not overwritten.

@@ -1,9 +1,9 @@
 //! Leader election: of several who could, one acts. Who it is stands in a Lease.
 //!
-//! Whoever leads renews the lease. Who does not looks at it now and then, and takes it over when it has not changed for
-//! as long as its holder has promised to renew it within. That time is measured by the looker's own clock from when it
-//! saw the last change; times that stand in the lease are for people, and no two clocks are ever compared. Every write is
-//! bound to the revision that was read, so of two who take over at once one fails.
+//! Whoever leads renews the lease. Who does not watches it, looks at it now and then where that fails, and takes it over
+//! when it has not changed for as long as its holder has promised to renew it within. That time is measured by the
+//! looker's own clock from when it saw the last change; times that stand in the lease are for people, and no two clocks
+//! are ever compared. Every write is bound to the revision that was read, so of two who take over at once one fails.
 //!
 //! A [`Leadership`] ends by itself, [`Durations::renew_deadline`] after the last renewal was *sent*: before anyone else
 //! could have waited for long enough. So there are never two leaders, unless one is put to sleep between looking at its
@@ -264,7 +264,7 @@ impl Election {
                     self.undo(candidate).await;
                     return None;
                 }
-                () = sleep_until(next) => {}
+                () = candidate.wait(next) => {}
             }
         }
     }
