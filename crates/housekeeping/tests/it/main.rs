@@ -1,0 +1,5 @@
+//! Housekeeping against a real API server, as users of `kubectl` see it.
+
+mod collecting;
+mod emptying;
+mod house;
