@@ -2,10 +2,14 @@
 //!
 //! - Namespaces that are deleted are emptied and then let go.
 //! - What belonged to something that is gone goes, too.
+//! - Every namespace has a service account and the certificate of the API server's authority.
+//! - Tokens for joining and requests for certificates go when their time has come.
 //!
 //! [`controllers`] gives all of them; [`run`] runs them where there is no manager to do so.
 
 mod collector;
+mod defaults;
+mod expiry;
 mod kinds;
 mod namespaces;
 
@@ -28,13 +32,20 @@ pub struct Options {
     pub collector_workers: usize,
     /// How many namespaces are emptied at once.
     pub namespace_workers: usize,
+    /// The certificates by which clients in the cluster know the API server, as PEM; nobody is told without.
+    pub root_ca: Option<Arc<str>>,
     /// What time it is.
     pub clock: Clock,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { collector_workers: 32, namespace_workers: 10, clock: Arc::new(Timestamp::now) }
+        Options {
+            collector_workers: 32,
+            namespace_workers: 10,
+            root_ca: None,
+            clock: Arc::new(Timestamp::now),
+        }
     }
 }
 
@@ -50,12 +61,18 @@ pub fn controllers(informers: &Informers, options: &Options, metrics: &Metrics) 
     let all = Scope::all();
     let namespaces = informers.of_cluster::<Namespace>(&all);
     let emptying = namespaces::Namespaces::new(client.clone(), Arc::clone(&options.clock));
-    vec![
+    let mut controllers = vec![
         Controller::new("namespace-controller", emptying, metrics)
             .reconciles(&namespaces)
             .workers(options.namespace_workers),
         collector::controller(client, options.collector_workers, metrics),
-    ]
+        defaults::accounts(informers, metrics),
+        expiry::tokens(informers, &options.clock, metrics),
+        expiry::requests(informers, &options.clock, metrics),
+    ];
+    let root_ca = options.root_ca.as_ref();
+    controllers.extend(root_ca.map(|root_ca| defaults::root_cas(informers, root_ca, metrics)));
+    controllers
 }
 
 /// Runs all controllers until they are told to stop.
