@@ -1,0 +1,79 @@
+//! Garbage collection: what belonged to something that is gone goes, too.
+//!
+//! [`monitors`] follows every kind that discovery finds, as metadata only, and keeps the [`graph`] of who owns whom. What
+//! is worth a look goes through the controller's queue by its UID, and `Collector` decides what to do, as Kubernetes does:
+//!
+//! - An object all of whose owners are gone is deleted. That an owner is gone is never believed of the graph alone unless
+//!   the deletion was seen: the API server is asked.
+//! - An owner that is deleted in the foreground waits for those dependents that block it.
+//! - An owner that is deleted as an orphan maker goes after its dependents were told to forget it.
+//!
+//! Deciding costs no request in the common cases, and every deletion holds only for the very revision that it was
+//! decided on. So a hundred thousand dependents cost a hundred thousand requests, and not three times as many.
+
+mod act;
+mod graph;
+mod monitors;
+
+use std::{collections::HashMap, sync::Arc};
+
+use kube::Client;
+use parking_lot::{Mutex, RwLock};
+use tokio::{sync::watch, time::Instant};
+use windlass_runtime::{Controller, Key, Limits, Queue, metrics::Metrics};
+
+use self::{act::Collector, graph::Graph, monitors::Monitors};
+use crate::kinds::Kinds;
+
+const NAME: &str = "garbage-collector-controller";
+
+/// What the collector knows.
+struct World {
+    client: Client,
+    graph: Mutex<Graph>,
+    kinds: RwLock<Arc<Kinds>>,
+    /// The kinds that have not been seen completely, by group and plural, and since when.
+    pending: Mutex<HashMap<(String, String), Instant>>,
+    /// Whether the kinds have been found, and all of them have been seen.
+    is_ready: watch::Sender<bool>,
+    /// Where to put what is worth a look.
+    queue: Mutex<Option<Queue<Key>>>,
+}
+
+impl World {
+    /// Changes the graph, and has what that matters to looked after.
+    fn change<T>(&self, change: impl FnOnce(&mut Graph) -> T) -> T {
+        let mut graph = self.graph.lock();
+        let outcome = change(&mut graph);
+        let look = graph.take_look();
+        drop(graph);
+        if !look.is_empty()
+            && let Some(queue) = &*self.queue.lock()
+        {
+            look.iter().for_each(|uid| queue.add(Key::new("", uid)));
+        }
+        outcome
+    }
+
+    fn kinds(&self) -> Arc<Kinds> {
+        Arc::clone(&self.kinds.read())
+    }
+}
+
+/// The garbage collector.
+pub(crate) fn controller(client: &Client, n_workers: usize, metrics: &Metrics) -> Controller {
+    let world = Arc::new(World {
+        client: client.clone(),
+        graph: Mutex::default(),
+        kinds: RwLock::default(),
+        pending: Mutex::default(),
+        is_ready: watch::channel(false).0,
+        queue: Mutex::default(),
+    });
+    // Each object fails on its own account: they share no bucket.
+    let limits = Limits { per_second: 0.0, ..Limits::default() };
+    Controller::new(NAME, Collector::new(Arc::clone(&world)), metrics)
+        .limits(limits, metrics)
+        .fed_by(Monitors(world))
+        .workers(n_workers)
+}

@@ -1,0 +1,112 @@
+//! The kinds that the API server serves, as discovery tells of them.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use kube::{
+    Api, Client, Resource,
+    core::{ApiResource, DynamicResourceScope},
+};
+
+/// A kind in one of its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) resource: ApiResource,
+    pub(crate) is_namespaced: bool,
+    verbs: Vec<String>,
+}
+
+impl Kind {
+    /// Whether all of this can be done to its objects.
+    pub(crate) fn can(&self, verbs: &[&str]) -> bool {
+        verbs.iter().all(|verb| self.verbs.iter().any(|own| own == verb))
+    }
+
+    /// Its objects in a namespace; all of them where the kind has none.
+    pub(crate) fn api<K>(&self, client: &Client, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        match self.is_namespaced && !namespace.is_empty() {
+            true => Api::namespaced_with(client.clone(), namespace, &self.resource),
+            false => Api::all_with(client.clone(), &self.resource),
+        }
+    }
+}
+
+/// All kinds.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    /// Every kind once, in the version that its group prefers.
+    pub(crate) preferred: Vec<Arc<Kind>>,
+    by_name: HashMap<String, HashMap<String, Arc<Kind>>>,
+    /// The versions of groups whose kinds could not be found out, and why.
+    pub(crate) unknown: BTreeMap<String, String>,
+    /// What is not the name of a version of a group.
+    pub(crate) malformed: Vec<String>,
+}
+
+impl Kinds {
+    /// Asks the API server.
+    pub(crate) async fn discover(client: &Client) -> Result<Self, kube::Error> {
+        let (core, groups) = tokio::try_join!(
+            client.list_core_api_versions_aggregated(),
+            client.list_api_groups_aggregated()
+        )?;
+        let mut kinds = Kinds::default();
+        for group in core.items.into_iter().chain(groups.items) {
+            let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+            let mut seen = HashSet::new();
+            for version in group.versions {
+                let stale = version.freshness.as_deref() == Some("Stale");
+                let (version, resources) = (version.version.unwrap_or_default(), version.resources);
+                let api_version = if name.is_empty() { version.clone() } else { format!("{name}/{version}") };
+                if version.is_empty() || version.contains('/') || name.contains('/') {
+                    kinds.malformed.push(api_version);
+                    continue;
+                }
+                if stale {
+                    kinds.unknown.insert(api_version.clone(), "stale GroupVersion discovery".to_owned());
+                }
+                for found in resources {
+                    let (Some(plural), Some(kind)) =
+                        (found.resource, found.response_kind.and_then(|kind| kind.kind))
+                    else {
+                        continue;
+                    };
+                    let is_first = seen.insert(plural.clone());
+                    let resource = ApiResource {
+                        group: name.clone(),
+                        version: version.clone(),
+                        api_version: api_version.clone(),
+                        kind,
+                        plural,
+                    };
+                    let is_namespaced = found.scope.as_deref() == Some("Namespaced");
+                    kinds.add(Kind { resource, is_namespaced, verbs: found.verbs }, is_first);
+                }
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn add(&mut self, kind: Kind, is_preferred: bool) {
+        let kind = Arc::new(kind);
+        let of_version = self.by_name.entry(kind.resource.api_version.clone()).or_default();
+        // What is only acted upon, such as a review, may share its kind with what is stored.
+        let known = of_version.get(&kind.resource.kind);
+        if known.is_none_or(|known| !known.can(&["get"])) {
+            of_version.insert(kind.resource.kind.clone(), Arc::clone(&kind));
+        }
+        if is_preferred {
+            self.preferred.push(kind);
+        }
+    }
+
+    /// The kind of this name in this version, if that is served.
+    pub(crate) fn get(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        self.by_name.get(api_version)?.get(kind)
+    }
+}
