@@ -43,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("access", &["cel", "machinery"]),
     ("runtime", &[]),
     ("apiserver", &["access", "cel", "machinery", "store"]),
+    ("housekeeping", &["runtime"]),
     ("testkit", &["apiserver", "store"]),
     ("windlass", &["access", "apiserver", "machinery", "store"]),
 ];
