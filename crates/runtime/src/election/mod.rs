@@ -108,6 +108,8 @@ struct Term {
     /// Until when nobody else can lead.
     until: Mutex<Instant>,
     over: CancellationToken,
+    /// How long it takes after the end until another could lead.
+    margin: Duration,
 }
 
 impl fmt::Debug for Leadership {
@@ -117,10 +119,9 @@ impl fmt::Debug for Leadership {
 }
 
 impl Leadership {
-    fn new(fence: Fence, until: Instant) -> Self {
-        Leadership {
-            term: Arc::new(Term { fence, until: Mutex::new(until), over: CancellationToken::new() }),
-        }
+    fn new(fence: Fence, until: Instant, margin: Duration) -> Self {
+        let over = CancellationToken::new();
+        Leadership { term: Arc::new(Term { fence, until: Mutex::new(until), over, margin }) }
     }
 
     /// Whether one may act. It looks at the clock, so it is right even after the whole process has been asleep.
@@ -136,6 +137,11 @@ impl Leadership {
     /// The number of this leader, to be left on what it writes.
     pub fn fence(&self) -> &Fence {
         &self.term.fence
+    }
+
+    /// How long it takes after the end until another could lead: what is under way has to end within that time.
+    pub fn margin(&self) -> Duration {
+        self.term.margin
     }
 
     fn extend(&self, until: Instant) {
@@ -253,7 +259,8 @@ impl Election {
             if let Ok(Outcome::Holds(fence)) = outcome
                 && Instant::now() < deadline
             {
-                return Some(Leadership::new(fence, deadline));
+                let margin = self.durations.lease.saturating_sub(self.durations.renew_deadline);
+                return Some(Leadership::new(fence, deadline, margin));
             }
             let pause = self.durations.retry.mul_f64(1.0 + (JITTER - 1.0) * fastrand::f64());
             let (now, next) = (Instant::now(), Instant::now() + pause);

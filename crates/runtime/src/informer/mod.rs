@@ -17,6 +17,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     hash::Hash,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -41,7 +42,7 @@ pub use self::{
     cache::{Cache, NotSeen},
     subscription::{Change, Subscription},
 };
-use crate::Key;
+use crate::{Key, controller::panic_text};
 
 /// What an informer can be about.
 pub trait Watched:
@@ -165,7 +166,16 @@ impl<K: Watched> Informer<K> {
                 let Some(shared) = weak.upgrade() else { return };
                 match event {
                     Ok(event) => {
-                        shared.hear(event, &mut listed, transform.as_ref());
+                        // Indexes and transforms are others' code, and one that panics must not stop everyone's watch.
+                        let hear = || shared.hear(event, &mut listed, transform.as_ref());
+                        if let Err(panic) = catch_unwind(AssertUnwindSafe(hear)) {
+                            let (kind, panic) = (std::any::type_name::<K>(), panic_text(&*panic));
+                            tracing::error!(
+                                kind,
+                                panic,
+                                "an index or a transform panicked: a change is lost"
+                            );
+                        }
                         pause = AGAIN.0;
                     }
                     Err(error) => {

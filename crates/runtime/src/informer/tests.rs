@@ -250,6 +250,20 @@ async fn objects_are_shrunk_before_they_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_index_that_panics_stops_nobody() {
+    let (informer, tx) = informer();
+    let mut heard = informer.subscribe();
+    informer.cache().add_index("bad", |map: &ConfigMap| match map.metadata.name.as_deref() {
+        Some("bad") => panic!("on purpose"),
+        _ => vec!["all".to_owned()],
+    });
+    list(&tx, &[("a", 1), ("bad", 2)]);
+    apply(&tx, "b", 3);
+    assert_eq!(hears(&mut heard, 2).await, ["+a@1!", "+b@3"]);
+    assert_eq!((informer.reach(), informer.cache().by_index("bad", "all").len()), (Reach::Synced, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_ends_when_nobody_wants_it() {
     let (informer, tx) = informer();
     let heard = informer.subscribe();

@@ -16,15 +16,18 @@ mod unit;
 use std::{
     collections::BTreeMap,
     fmt,
+    future::Future,
+    io,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use futures_util::{FutureExt, future::join_all};
 use kube::Client;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::unit::Unit;
@@ -224,6 +227,29 @@ impl Manager {
         if !self.0.events.flush(FLUSH).await {
             tracing::warn!("not all events were written");
         }
+    }
+
+    /// Serves health and metrics where a configuration says, until it is told to stop. Fails before it serves anything
+    /// if it cannot listen there.
+    pub async fn serve_configured(
+        &self,
+        config: &HubConfig,
+        stop: CancellationToken,
+    ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        let (health, metrics) = (config.health_probe_bind_address, config.metrics_bind_address);
+        let wanted = match health == metrics {
+            true => vec![(health, Pages::All)],
+            false => vec![(health, Pages::Health), (metrics, Pages::Metrics)],
+        };
+        let mut served = vec![];
+        for (address, pages) in wanted {
+            if let Some(address) = address {
+                let listener = TcpListener::bind(address).await?;
+                let (manager, stop) = (self.clone(), stop.clone());
+                served.push(async move { manager.serve(listener, pages, stop).await });
+            }
+        }
+        Ok(join_all(served).map(drop))
     }
 
     /// How each controller is.

@@ -1,6 +1,9 @@
 //! Managers of controllers on informers that a test feeds, in virtual time.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+};
 
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -302,7 +305,11 @@ async fn people_are_told_of_what_fails_and_what_takes_long() {
 }
 
 fn elect(manager: &Manager, client: Client) {
-    let election = Election::new(client, "kube-system", "hub", "test", Durations::default());
+    elect_within(manager, client, Durations::default());
+}
+
+fn elect_within(manager: &Manager, client: Client, durations: Durations) {
+    let election = Election::new(client, "kube-system", "hub", "test", durations);
     manager.elect(election.expect("good durations"));
 }
 
@@ -337,6 +344,17 @@ async fn one_of_two_managers_acts_and_the_other_takes_over() {
 
 #[tokio::test(start_paused = true)]
 async fn who_no_longer_leads_stops_before_another_could_begin() {
+    let short = Durations {
+        lease: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry: Duration::from_millis(500),
+    };
+    for durations in [Durations::default(), short] {
+        loses_its_lease(durations).await;
+    }
+}
+
+async fn loses_its_lease(durations: Durations) {
     let (server, (own, feed)) = (Server::default(), Feed::new());
     let is_cut = Arc::new(AtomicBool::new(false));
     let forecast: Forecast = {
@@ -344,7 +362,7 @@ async fn who_no_longer_leads_stops_before_another_could_begin() {
         Arc::new(move |_, _| Weather { is_lost: is_cut.load(SeqCst), ..Weather::default() })
     };
     let manager = manager();
-    elect(&manager, server.client_in(forecast));
+    elect_within(&manager, server.client_in(forecast), durations);
     let is_busy = Arc::new(AtomicUsize::new(0));
     let build = {
         let is_busy = Arc::clone(&is_busy);
@@ -372,7 +390,9 @@ async fn who_no_longer_leads_stops_before_another_could_begin() {
     let cut = Instant::now();
     eventually("it stops", || is_busy.load(SeqCst) == 0).await;
     let took = cut.elapsed();
-    assert!(took > Duration::from_secs(7) && took < Duration::from_secs(12), "{took:?}");
+    // The last renewal was up to a retry period before the cut.
+    let least = durations.renew_deadline.saturating_sub(durations.retry);
+    assert!(took >= least && took < durations.lease - durations.retry / 2, "{took:?}");
     is_cut.store(false, SeqCst);
     eventually("it leads again", || is_busy.load(SeqCst) == 1).await;
     running.stop().await;
@@ -425,6 +445,15 @@ async fn it_stops_workers_then_gives_back_the_lease_and_writes_events_last() {
     assert_eq!((&event.method, &event.body["source"]["component"]), (&Method::POST, &json!("test")));
 }
 
+async fn get(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    answer
+}
+
 #[tokio::test]
 async fn pages_are_served() {
     let ((own, feed), manager) = (Feed::new(), manager());
@@ -438,14 +467,6 @@ async fn pages_are_served() {
         let (manager, stop) = (running.manager.clone(), stop.clone());
         async move { manager.serve(listener, Pages::All, stop).await }
     });
-    let get = async |path: &str| {
-        let mut stream = TcpStream::connect(address).await.expect("it listens");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("it answers");
-        answer
-    };
     for (path, code, text) in [
         ("/healthz", 200, "ok"),
         ("/readyz?verbose", 200, "[+]test ok"),
@@ -455,13 +476,104 @@ async fn pages_are_served() {
         ("/status", 200, "\"queueLength\": 0"),
         ("/", 404, "404"),
     ] {
-        let answer = get(path).await;
+        let answer = get(address, path).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{path}: {answer}");
         assert!(answer.contains(text), "{path}: {answer}");
     }
     stop.cancel();
     serving.await.expect("no panic");
     running.stop().await;
+}
+
+#[tokio::test]
+async fn pages_are_served_where_the_configuration_says() {
+    let manager = manager();
+    let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = taken.local_addr().expect("an address");
+    let wanted = config(json!({"metrics-bind-address": address.to_string()}));
+    let stop = CancellationToken::new();
+    let served = manager.serve_configured(&wanted, stop.clone()).await;
+    assert_eq!(served.err().map(|error| error.kind()), Some(io::ErrorKind::AddrInUse));
+    drop(taken);
+    let serving = tokio::spawn(manager.serve_configured(&wanted, stop.clone()).await.expect("it is free"));
+    for (path, code) in [("/metrics", 200), ("/healthz", 404)] {
+        let answer = get(address, path).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{path}: {answer}");
+    }
+    stop.cancel();
+    serving.await.expect("no panic");
+}
+
+/// Whatever happens to a controller, no object is looked after by two at a time, and in the end each is as it was last.
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_everything_is_looked_after_in_the_end_and_by_one_at_a_time() {
+    for seed in 0..40 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (server, (own, feed)) = (Server::default(), Feed::new());
+        let manager = Manager::new(server.client());
+        if seed % 2 == 0 {
+            elect(&manager, server.client());
+        }
+        let (known, busy) = (Arc::new(Mutex::new(BTreeMap::new())), Arc::new(Mutex::new(HashSet::new())));
+        let build = {
+            let (known, busy, own) = (Arc::clone(&known), Arc::clone(&busy), own.clone());
+            move |context: &Context| {
+                let (known, busy, cache) = (Arc::clone(&known), Arc::clone(&busy), own.cache().clone());
+                let looks = move |key: Key| {
+                    let (known, busy, cache) = (Arc::clone(&known), Arc::clone(&busy), cache.clone());
+                    async move {
+                        assert!(busy.lock().insert(key.clone()), "one at a time");
+                        let _end = Free(Arc::clone(&busy), key.clone());
+                        sleep(Duration::from_millis(fastrand::u64(..300))).await;
+                        let revision = cache.get(&key).and_then(|map| map.metadata.resource_version.clone());
+                        known.lock().insert(key, revision);
+                        if fastrand::u8(..8) == 0 { Err(Broken.into()) } else { Ok(Action::Done) }
+                    }
+                };
+                Ok(context.controller(looks).reconciles(&own).workers(3))
+            }
+        };
+        manager.add("test", build).expect("a new name");
+        let running = Running::new(&manager);
+        let mut there = BTreeMap::new();
+        feed.list([]);
+        for revision in 1..60_u64 {
+            match random.u8(..10) {
+                0 => running.manager.enable("test", random.bool()).expect("a known name"),
+                1 => {
+                    let workers = Some(random.usize(1..4));
+                    let told = ReconcilerConfig { workers, ..ReconcilerConfig::default() };
+                    running.manager.configure("test", told).expect("a known name");
+                }
+                2 => feed.fail(404),
+                3 => feed.list(there.values().cloned()),
+                _ => {
+                    let object = map(&random.u8(..6).to_string(), revision);
+                    there.insert(Key::of(&object), object.clone());
+                    feed.apply(object);
+                }
+            }
+            sleep(Duration::from_millis(random.u64(..1500))).await;
+        }
+        feed.list(there.values().cloned());
+        running.manager.enable("test", true).expect("a known name");
+        let last = |map: &ConfigMap| map.metadata.resource_version.clone();
+        let is_right = || there.iter().all(|(key, map)| known.lock().get(key) == Some(&last(map)));
+        eventually(&format!("seed {seed}"), is_right).await;
+        let metrics = running.manager.metrics().1;
+        assert!(metrics.contains("reconcile_panics_total{controller=\"test\"} 0"), "seed {seed}: {metrics}");
+        running.stop().await;
+        assert!(busy.lock().is_empty(), "nothing is left under way");
+    }
+}
+
+/// Says that nobody has a key any more.
+struct Free(Arc<Mutex<HashSet<Key>>>, Key);
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        self.0.lock().remove(&self.1);
+    }
 }
 
 const REGISTRATIONS: &[Registration] = &[

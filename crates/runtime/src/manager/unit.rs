@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -178,7 +178,7 @@ impl Unit {
     ) {
         self.is_now(Life::Running);
         let end = CancellationToken::new();
-        let mut run = std::pin::pin!(controller.run(end.clone()));
+        let mut run = Box::pin(controller.run(end.clone()));
         let over = async {
             match &leadership {
                 Some(leadership) => leadership.over().cancelled().await,
@@ -200,7 +200,13 @@ impl Unit {
         tracing::info!(controller = &*self.name, why, "it stops");
         self.is_now(Life::Stopping);
         end.cancel();
-        run.await;
+        // Who no longer leads has less time than others: it is over before another begins.
+        let most = leadership.filter(|leadership| leadership.over().is_cancelled());
+        let most = most.map_or(Duration::MAX, |leadership| leadership.margin() / 2);
+        if timeout(most, run).await.is_err() {
+            tracing::warn!(controller = &*self.name, ?most, "what is still under way is cut off");
+            controller.queue().clear();
+        }
     }
 
     /// Where it is in its life, without a controller.
