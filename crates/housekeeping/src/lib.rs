@@ -3,6 +3,7 @@
 //! - Namespaces that are deleted are emptied and then let go.
 //! - What belonged to something that is gone goes, too.
 //! - Every namespace has a service account and the certificate of the API server's authority.
+//! - Quotas say what is used.
 //! - Tokens for joining and requests for certificates go when their time has come.
 //!
 //! [`controllers`] gives all of them; [`run`] runs them where there is no manager to do so.
@@ -12,6 +13,7 @@ mod defaults;
 mod expiry;
 mod kinds;
 mod namespaces;
+mod quota;
 
 use std::{fmt, sync::Arc};
 
@@ -67,6 +69,7 @@ pub fn controllers(informers: &Informers, options: &Options, metrics: &Metrics) 
             .workers(options.namespace_workers),
         collector::controller(client, options.collector_workers, metrics),
         defaults::accounts(informers, metrics),
+        quota::controller(informers, metrics),
         expiry::tokens(informers, &options.clock, metrics),
         expiry::requests(informers, &options.clock, metrics),
     ];

@@ -158,12 +158,26 @@ impl Collector {
         } else if place.namespace.is_empty() {
             return Err(Undone::Misplaced);
         }
-        let found = self.api(&item.kind, &place).get_opt(&place.name).await?;
+        let found = self.find(&item.kind, &place).await?;
         if found.and_then(|found| found.metadata.uid).as_deref() == Some(&*item.uid) {
             return Ok(Action::After(UNSEEN));
         }
         self.world.change(|graph| graph.found_absent(&item.uid, &place));
         Ok(Action::Done)
+    }
+
+    /// Looks for an object. That its kind is not served any more does not mean that it is gone.
+    async fn find(&self, kind: &Kind, place: &Place) -> Result<Option<Metadata>, Undone> {
+        match self.api(kind, place).get(&place.name).await {
+            Ok(found) => Ok(Some(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                match status.details.is_some_and(|details| *details.name == *place.name) {
+                    true => Ok(None),
+                    false => Err(Undone::Unserved(place.kind.to_string(), place.api_version.to_string())),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn api(&self, kind: &Kind, place: &Place) -> Api<Metadata> {
@@ -182,9 +196,10 @@ impl Collector {
             return Ok(Action::Done);
         }
         let state = &item.node.state;
-        let (has_dependents, is_circle) = self.dependents(&item.uid);
+        let (has_dependents, is_circle) =
+            if owners.n_waiting > 0 { self.dependents(&item.uid) } else { (false, false) };
         let mut revision = state.revision.clone();
-        let policy = if owners.n_waiting > 0 && has_dependents {
+        let policy = if has_dependents {
             if is_circle && state.owners.iter().any(|owner| owner.block_owner_deletion == Some(true)) {
                 let unblocked = state.owners.iter().cloned();
                 let unblocked =
@@ -243,7 +258,7 @@ impl Collector {
             return Err(Undone::Misplaced);
         }
         let place = Place::of_owner(owner, if kind.is_namespaced { namespace } else { "" });
-        let found = self.api(&kind, &place).get_opt(&owner.name).await?;
+        let found = self.find(&kind, &place).await?;
         match found.filter(|found| found.metadata.uid.as_deref() == Some(&owner.uid)) {
             Some(found) => Ok(match State::of(found.metadata).waits() {
                 true => Known::Waits,

@@ -154,6 +154,8 @@ pub(super) struct Graph {
     nodes: HashMap<Uid, Node>,
     /// Owners that are not there, as of a look at the API server.
     absent: Recent<(Uid, Place)>,
+    /// Owners that were seen to go, and the namespaces that they were in. No UID comes back, whatever it is looked for as.
+    gone: Recent<(Uid, Arc<str>)>,
     /// Owners that went and left their dependents.
     orphaned: Recent<Uid>,
     /// What is worth a look since it was last asked.
@@ -232,7 +234,7 @@ impl Graph {
         let Some((uid, node)) = self.nodes.remove_entry(uid) else { return };
         self.relink(&uid, &node.state.owners, &[]);
         if !node.dependents.is_empty() {
-            self.absent.add((uid, node.place));
+            self.gone.add((uid, node.place.namespace));
             self.look.extend(node.dependents);
         }
     }
@@ -294,7 +296,8 @@ impl Graph {
     pub(super) fn known(&self, owner: &OwnerReference, namespace: &str) -> Known {
         let uid: Uid = owner.uid.as_str().into();
         let is_absent = |namespace: &str| {
-            self.absent.known.contains(&(Arc::clone(&uid), Place::of_owner(owner, namespace)))
+            self.gone.known.contains(&(Arc::clone(&uid), namespace.into()))
+                || self.absent.known.contains(&(Arc::clone(&uid), Place::of_owner(owner, namespace)))
         };
         if is_absent("") || is_absent(namespace) {
             return Known::Absent;

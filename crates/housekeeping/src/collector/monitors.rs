@@ -81,6 +81,8 @@ impl Feed for Monitors {
         let world = &self.0;
         *world.queue.lock() = Some(queue.clone());
         *world.graph.lock() = Graph::default();
+        world.pending.lock().clear();
+        world.is_ready.send_replace(false);
         let mut monitors: HashMap<KindId, Monitor> = HashMap::new();
         let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(world.client.clone());
         let mut changes = watcher(definitions, watcher::Config::default()).boxed();

@@ -292,6 +292,40 @@ async fn custom_kinds_come_and_go_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn owners_stay_owners_when_their_version_is_not_served_any_more() {
+    let house = House::new().await;
+    let old = house.define("moved", "Namespaced").await;
+    let widgets: Api<DynamicObject> = Api::namespaced_with(house.client.clone(), "default", &old);
+    let w = create(&widgets, widget(&old, "w", json!([]))).await.uid().expect("a UID");
+    let of = json!([{"apiVersion": old.api_version, "kind": "Widget", "name": "w", "uid": w}]);
+    house.map("a", of).await;
+    settle(&house).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(house.client.clone());
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let versions = json!([
+        {"name": "v1", "served": false, "storage": true, "schema": schema},
+        {"name": "v2", "served": true, "storage": false, "schema": schema},
+    ]);
+    let patch = Patch::Merge(json!({"spec": {"versions": versions}}));
+    definitions.patch("widgets.moved.example.com", &PatchParams::default(), &patch).await.expect("patched");
+    let new = ApiResource {
+        version: "v2".to_owned(),
+        api_version: old.api_version.replace("v1", "v2"),
+        ..old.clone()
+    };
+    let widgets: Api<DynamicObject> = Api::namespaced_with(house.client.clone(), "default", &new);
+    until("the other version is served", || async { widgets.get("w").await.ok() }).await;
+    // Its watch has begun anew once this is collected.
+    let v = create(&widgets, widget(&new, "v", json!([]))).await.uid().expect("a UID");
+    house.map("b", json!([{"apiVersion": new.api_version, "kind": "Widget", "name": "v", "uid": v}])).await;
+    widgets.delete("v", &DeleteParams::default()).await.expect("deleted");
+    house.gone("b").await;
+    assert_eq!(names(&house).await, ["a"]);
+    widgets.delete("w", &DeleteParams::default()).await.expect("deleted");
+    house.gone("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_happened_before_it_began_is_caught_up_with() {
     let mut house = House::untidy().await;
     let (a, f, o) =

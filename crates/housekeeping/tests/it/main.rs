@@ -1,6 +1,7 @@
 //! Housekeeping against a real API server, as users of `kubectl` see it.
 
 mod collecting;
+mod counting;
 mod defaults;
 mod emptying;
 mod expiring;
