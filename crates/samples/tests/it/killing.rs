@@ -120,16 +120,20 @@ async fn at_every_request(fate: Fate) {
         }
         n_kills += 1;
         if fate == Fate::Late {
-            // What the dead process has said last must not undo what is newer.
+            // What the dead process has said last must neither undo what is newer nor bring back what is gone.
             let mut client = redis[1].connect();
-            for key in before.keys() {
-                client.ask(&[b"SET", key.as_slice(), b"newer"]);
+            for (idx, key) in before.keys().enumerate() {
+                match idx % 2 {
+                    0 => client.ask(&[b"SET", key.as_slice(), b"newer"]),
+                    _ => client.ask(&[b"DEL", key.as_slice()]),
+                };
             }
             line.release();
             tokio::time::timeout(DEADLINE, line.arrived.notified()).await.expect("it arrives, or cannot");
-            for key in before.keys() {
+            for (idx, key) in before.keys().enumerate() {
+                let expected = if idx % 2 == 0 { Said::Bytes(b"newer".to_vec()) } else { Said::Nothing };
                 let said = client.ask(&[b"GET", key.as_slice()]);
-                assert_eq!(said, Said::Bytes(b"newer".to_vec()), "{what}: {}", key.escape_ascii());
+                assert_eq!(said, expected, "{what}: {}", key.escape_ascii());
             }
         }
     }
