@@ -1,0 +1,7 @@
+//! The samples against a real API server in process, and against what they look after.
+
+mod killing;
+mod migrating;
+mod proxy;
+mod redis;
+mod server;
