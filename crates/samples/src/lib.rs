@@ -1,5 +1,12 @@
 //! Reconcilers that teach how reconcilers are written, and do something real.
 //!
-//! - [`redis_migration`]: moves the keys of one Redis server to another, as a phase machine.
+//! - [`foo`] looks after another object, and tells in its status what has become of that one.
+//! - [`network`] looks after something outside of the cluster: a network in [`neutron`].
+//! - [`at`] waits for a time.
+//! - [`redis_migration`] moves the keys of one Redis server to another, as a phase machine.
 
+pub mod at;
+pub mod foo;
+pub mod network;
+pub mod neutron;
 pub mod redis_migration;

@@ -4,4 +4,5 @@ mod killing;
 mod migrating;
 mod proxy;
 mod redis;
+mod samples;
 mod server;
