@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Duration, Machine, Phase,
-    server::{client, create, jobs, resource},
+    server::{client, client_with, create, jobs, resource},
 };
 use crate::{
     Action, Controller, Informers, Key, Reconciler, Scope,
@@ -112,6 +112,23 @@ async fn whoever_takes_over_the_machine_is_not_overwritten() {
     assert_eq!(reconciler.reconcile(&key()).await.expect("it goes well"), Action::After(Duration::ZERO));
     assert_eq!(status(&client).await["phase"], "Succeeded");
     assert_eq!(reconciler.reconcile(&key()).await.expect("it goes well"), Action::Done);
+}
+
+#[tokio::test]
+async fn a_kind_that_forgets_is_refused_before_anything_is_done() {
+    let forgets = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    let keeps = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    for (subresources, schema, why) in
+        [(json!({"status": {}}), forgets, "schema"), (json!({}), keeps, "subresource")]
+    {
+        let client = client_with(subresources, schema).await;
+        create(&client, "job", json!({})).await;
+        let step = Step::new(|_: Ctx<Job>| async { Answer::Err(StepError::fatal("it was called")) });
+        let error = reconciler(&client, run(step)).reconcile(&key()).await.expect_err("it is refused");
+        assert!(error.to_string().contains(why), "{error}");
+        let status = status(&client).await;
+        assert_ne!(status["phase"], "Failed", "{status}");
+    }
 }
 
 #[tokio::test]
