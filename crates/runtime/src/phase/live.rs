@@ -27,6 +27,9 @@ pub(super) enum LiveError {
     /// The status cannot be read.
     #[error("the status cannot be read")]
     Unreadable(#[source] serde_json::Error),
+    /// The kind does not keep what a machine must remember.
+    #[error("the kind {0}")]
+    Forgetful(&'static str),
     /// The API server does not answer, or refuses.
     #[error(transparent)]
     Api(#[from] kube::Error),
@@ -55,11 +58,36 @@ impl Live {
                 return Ok(());
             }
             match self.api.replace_status(&object.name_any(), &PostParams::default(), &object).await {
-                Ok(object) => return self.take(object),
+                Ok(object) => {
+                    self.take(object)?;
+                    return self.kept(status);
+                }
+                Err(kube::Error::Api(refusal)) if refusal.code == 404 => return Err(self.missing().await?),
                 Err(error) => self.again(error).await?,
             }
         }
         Err(LiveError::Overtaken)
+    }
+
+    /// A machine that is made to forget would do everything again and again.
+    fn kept(&self, written: &PhaseStatus) -> Result<(), LiveError> {
+        let of = |status: &PhaseStatus| {
+            let state = status.state.get(&status.phase).cloned().unwrap_or_default();
+            (status.phase.clone(), status.state.len(), state.start_time, state.done, state.children.len())
+        };
+        match of(&self.status) == of(written) {
+            true => Ok(()),
+            false => Err(LiveError::Forgetful("has a schema without the fields of a machine's status")),
+        }
+    }
+
+    /// Why there is no status to write to.
+    async fn missing(&self) -> Result<LiveError, LiveError> {
+        let object = self.api.get_opt(&self.object.name_any()).await?;
+        Ok(match object.is_some_and(|object| object.uid() == self.object.uid()) {
+            true => LiveError::Forgetful("has no status subresource"),
+            false => LiveError::Gone,
+        })
     }
 
     /// Adds or takes away the finalizer.

@@ -96,7 +96,9 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Reconciler for PhaseReconciler
             Ok(action) => Ok(action),
             Err(LiveError::Gone) => Ok(Action::Done),
             Err(LiveError::Overtaken) => Ok(Action::After(Duration::ZERO)),
-            Err(error @ LiveError::Unreadable(_)) => Err(ReconcileError::is_final(error)),
+            Err(error @ (LiveError::Unreadable(_) | LiveError::Forgetful(_))) => {
+                Err(ReconcileError::is_final(error))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -12,6 +12,9 @@ use tokio::{
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(30);
 
+/// How long all of it may take: a server that says a byte now and then keeps nobody for ever.
+const ALL: Duration = Duration::from_secs(300);
+
 /// The largest value: Redis itself has none that is larger.
 const MOST_BYTES: usize = 512 << 20;
 
@@ -63,7 +66,8 @@ pub(super) type Command<'a> = Vec<&'a [u8]>;
 pub(super) struct Connection {
     address: String,
     stream: BufReader<TcpStream>,
-    /// How many bytes may still be read in this exchange.
+    /// How many bytes may be read in this exchange, and how many of them still.
+    most: usize,
     left: usize,
 }
 
@@ -77,6 +81,7 @@ impl Connection {
         Ok(Connection {
             address: address.to_owned(),
             stream: BufReader::with_capacity(CHUNK, stream),
+            most: 0,
             left: 0,
         })
     }
@@ -106,6 +111,16 @@ impl Connection {
         commands: &[Command<'_>],
         most_bytes: usize,
     ) -> Result<Vec<Reply>, RespError> {
+        let address = self.address.clone();
+        let exchanged = timeout(ALL, self.send_and_read(commands, most_bytes)).await;
+        exchanged.unwrap_or(Err(RespError::Silent(address)))
+    }
+
+    async fn send_and_read(
+        &mut self,
+        commands: &[Command<'_>],
+        most_bytes: usize,
+    ) -> Result<Vec<Reply>, RespError> {
         let mut text = vec![];
         for words in commands {
             text.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
@@ -119,7 +134,7 @@ impl Connection {
             let written = timeout(ANSWER, self.stream.write_all(part)).await;
             self.timely(written)?;
         }
-        self.left = most_bytes.saturating_add(MOST_LINE);
+        (self.most, self.left) = (most_bytes, most_bytes.saturating_add(MOST_LINE));
         let mut replies = Vec::with_capacity(commands.len());
         for _ in commands {
             replies.push(self.reply(0).await?);
@@ -200,8 +215,69 @@ impl Connection {
     fn spend(&mut self, n_bytes: usize) -> Result<(), RespError> {
         match self.left.checked_sub(n_bytes) {
             Some(left) => self.left = left,
-            None => return Err(RespError::TooLarge(self.address.clone(), self.left)),
+            None => return Err(RespError::TooLarge(self.address.clone(), self.most)),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What becomes of one command when a server says this and ends the connection.
+    async fn said(bytes: Vec<u8>) -> Result<Reply, RespError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let mut request = [0; 14];
+            stream.read_exact(&mut request).await.expect("a request");
+            assert_eq!(&request, b"*1\r\n$4\r\nPING\r\n");
+            // A client that has heard enough goes.
+            let _ = stream.write_all(&bytes).await;
+        });
+        let mut connection = Connection::open(&address).await?;
+        let replies = connection.exchange(&[vec![b"PING"]], 100 << 10).await;
+        drop(connection);
+        server.await.expect("the server ends");
+        Ok(replies?.remove(0))
+    }
+
+    #[tokio::test]
+    async fn replies_are_read_as_they_are_meant() {
+        let list = Reply::List(vec![Reply::Number(-7), Reply::Nothing, Reply::Bytes(b"a\r\nb".to_vec())]);
+        for (text, reply) in [
+            ("+PONG\r\n", Reply::Text("PONG".to_owned())),
+            ("-ERR no\r\n", Reply::Error("ERR no".to_owned())),
+            ("*3\r\n:-7\r\n$-1\r\n$4\r\na\r\nb\r\n", list),
+            ("*-1\r\n", Reply::Nothing),
+            ("$0\r\n\r\n", Reply::Bytes(vec![])),
+        ] {
+            let said = said(text.as_bytes().to_vec()).await;
+            assert_eq!(said.unwrap_or_else(|error| panic!("{text:?}: {error}")), reply);
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_that_say_too_much_or_nonsense_are_left() {
+        for text in ["HTTP/1.1 200\r\n", "\r\n", ":x\r\n", "$-2\r\n", "*99999999999\r\n", "$1\r\nabc\r\n"] {
+            let said = said(text.as_bytes().to_vec()).await;
+            assert!(matches!(said, Err(RespError::Garbled(_))), "{text:?}: {said:?}");
+        }
+        let deep = said("*1\r\n".repeat(100).into_bytes()).await;
+        assert!(matches!(deep, Err(RespError::Garbled(_))), "{deep:?}");
+        let long = said(vec![b'+'; 1 << 20]).await;
+        assert!(matches!(long, Err(RespError::Garbled(_))), "{long:?}");
+        for text in ["$9223372036854775807\r\n", "$536870912\r\n"] {
+            let large = said(text.as_bytes().to_vec()).await;
+            assert!(matches!(large, Err(RespError::TooLarge(..))), "{large:?}");
+        }
+        for text in ["", "$5\r\nab", "*2\r\n:1\r\n"] {
+            let short = said(text.as_bytes().to_vec()).await;
+            assert!(matches!(short, Err(RespError::Broken(..))), "{text:?}: {short:?}");
+        }
     }
 }

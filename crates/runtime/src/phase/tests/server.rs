@@ -45,6 +45,12 @@ pub(super) fn resource() -> ApiResource {
 
 /// An administrator of a new server that knows the kind.
 pub(super) async fn client() -> Client {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    client_with(json!({"status": {}}), any).await
+}
+
+/// The same, of a kind that has these subresources and this status.
+pub(super) async fn client_with(subresources: Value, status: Value) -> Client {
     let store = Arc::new(Memory::new().expect("a store in memory"));
     let server = ApiServer::start(Config::default(), store).await.expect("the server starts");
     let user = User::new("admin", vec!["system:masters".to_owned()]).authenticated();
@@ -64,8 +70,8 @@ pub(super) async fn client() -> Client {
             "scope": "Namespaced",
             "names": {"plural": "jobs", "singular": "job", "kind": "Job", "listKind": "JobList"},
             "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": any}}},
+                "name": "v1", "served": true, "storage": true, "subresources": subresources,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": any, "status": status}}},
             }],
         },
     });

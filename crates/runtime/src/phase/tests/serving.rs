@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use async_trait::async_trait;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
@@ -15,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Duration, Machine, Phase,
-    server::{client, create, jobs, resource},
+    server::{client, client_with, create, jobs, resource},
 };
 use crate::{
     Action, Controller, Informers, Key, Reconciler, Scope,
     metrics::Metrics,
-    phase::{self, Ctx, PhaseReconciler, Report, Step, StepError},
+    phase::{self, Ctx, Once, PhaseReconciler, Report, Step, StepError},
 };
 
 type Job = DynamicObject;
@@ -114,6 +115,23 @@ async fn whoever_takes_over_the_machine_is_not_overwritten() {
 }
 
 #[tokio::test]
+async fn a_kind_that_forgets_is_refused_before_anything_is_done() {
+    let forgets = json!({"type": "object", "properties": {"phase": {"type": "string"}}});
+    let keeps = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    for (subresources, schema, why) in
+        [(json!({"status": {}}), forgets, "schema"), (json!({}), keeps, "subresource")]
+    {
+        let client = client_with(subresources, schema).await;
+        create(&client, "job", json!({})).await;
+        let step = Step::new(|_: Ctx<Job>| async { Answer::Err(StepError::fatal("it was called")) });
+        let error = reconciler(&client, run(step)).reconcile(&key()).await.expect_err("it is refused");
+        assert!(error.to_string().contains(why), "{error}");
+        let status = status(&client).await;
+        assert_ne!(status["phase"], "Failed", "{status}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_written_when_nothing_changes() {
     let client = client().await;
     create(&client, "job", json!({})).await;
@@ -176,6 +194,48 @@ async fn panics_count_as_failures_and_hanging_steps_are_cut_off() {
     let state = &status["state"]["Run"];
     assert_eq!(state["children"]["panics"]["error"], "it panicked: oh no");
     assert_eq!(state["error"], "it took longer than 300ms; it last failed: panics: it panicked: oh no");
+}
+
+/// Something that happens and then gives no answer.
+struct Mute {
+    client: Client,
+    n_performed: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Once<Job> for Mute {
+    async fn perform(&self, ctx: Ctx<Job>) -> Answer {
+        let status = status(&self.client).await;
+        assert_eq!(status["state"]["Run"]["intent"]["token"], ctx.token(), "it is on record");
+        assert!(ctx.token().ends_with("/Run/1"), "{}", ctx.token());
+        self.n_performed.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().await
+    }
+
+    async fn happened(&self, ctx: Ctx<Job>) -> Result<Option<Report>, StepError> {
+        assert!(ctx.token().ends_with("/Run/1"), "{}", ctx.token());
+        Ok((self.n_performed.load(Ordering::SeqCst) > 0).then(Report::done))
+    }
+}
+
+#[tokio::test]
+async fn what_must_not_happen_twice_is_on_record_when_it_happens() {
+    let client = client().await;
+    create(&client, "job", json!({})).await;
+    let n_performed = Arc::new(AtomicUsize::new(0));
+    let process = || {
+        let once = Mute { client: client.clone(), n_performed: Arc::clone(&n_performed) };
+        reconciler(&client, run(Step::once(once)))
+    };
+    let first = tokio::spawn({
+        let reconciler = process();
+        async move { reconciler.reconcile(&key()).await.map(drop) }
+    });
+    eventually("it happens", || async { n_performed.load(Ordering::SeqCst) == 1 }).await;
+    first.abort();
+    process().reconcile(&key()).await.expect("it goes well");
+    assert_eq!(status(&client).await["phase"], "Succeeded");
+    assert_eq!(n_performed.load(Ordering::SeqCst), 1, "it happened once");
 }
 
 #[tokio::test]
