@@ -369,11 +369,17 @@ async fn many(n: usize) -> Duration {
     }
 }
 
+/// A hundred thousand in a minute is 0.6 ms for each. Code that is not optimised has more time.
+fn allowed(n: usize) -> Duration {
+    let each = Duration::from_micros(if cfg!(debug_assertions) { 10_000 } else { 600 });
+    (each * u32::try_from(n).expect("not that many")).max(Duration::from_secs(5))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_dependents_go_soon() {
+    // More of them for whoever wants to know.
     let n = std::env::var("DEPENDENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000);
     let took = many(n).await;
     println!("{n} dependents went in {took:?}");
-    // A hundred thousand in a minute is 0.6 ms for each.
-    assert!(took < Duration::from_micros(600 * n as u64).max(Duration::from_secs(10)), "{n} took {took:?}");
+    assert!(took < allowed(n), "{n} took {took:?}");
 }
