@@ -292,6 +292,20 @@ async fn custom_kinds_come_and_go_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn owners_of_a_kind_that_comes_later_are_looked_for_then() {
+    let house = House::new().await;
+    let uid = "55555555-5555-5555-5555-555555555555";
+    let of = json!([{"apiVersion": "later.example.com/v1", "kind": "Widget", "name": "w", "uid": uid}]);
+    house.map("a", of).await;
+    settle(&house).await;
+    assert_eq!(names(&house).await, ["a"]);
+    let begun = Instant::now();
+    house.define("later", "Namespaced").await;
+    house.gone("a").await;
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn owners_stay_owners_when_their_version_is_not_served_any_more() {
     let house = House::new().await;
     let old = house.define("moved", "Namespaced").await;
