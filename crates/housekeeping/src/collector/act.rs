@@ -87,9 +87,15 @@ impl Reconciler for Collector {
     async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError> {
         let uid: Uid = key.name().into();
         let Some(node) = self.lookup(&uid) else { return Ok(Action::Done) };
-        match self.look_after(uid, node).await {
+        let kinds = self.world.kinds();
+        match self.look_after(Arc::clone(&uid), node).await {
             Ok(action) => Ok(action),
-            Err(Undone::Unserved(..)) => Ok(Action::After(UNSERVED)),
+            Err(Undone::Unserved(..)) => {
+                self.world.unserved.lock().insert(uid);
+                // Kinds that were found meanwhile have not heard of this one.
+                let is_old = !Arc::ptr_eq(&kinds, &self.world.kinds());
+                Ok(Action::After(if is_old { AGAIN } else { UNSERVED }))
+            }
             Err(Undone::Misplaced) => Ok(Action::Done),
             Err(Undone::Failed(error)) => match code(&error) {
                 404 => Ok(Action::Done),

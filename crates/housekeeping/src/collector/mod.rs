@@ -15,14 +15,21 @@ mod act;
 mod graph;
 mod monitors;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
 use windlass_runtime::{Controller, Key, Limits, Queue, metrics::Metrics};
 
-use self::{act::Collector, graph::Graph, monitors::Monitors};
+use self::{
+    act::Collector,
+    graph::{Graph, Uid},
+    monitors::Monitors,
+};
 use crate::kinds::Kinds;
 
 const NAME: &str = "garbage-collector-controller";
@@ -36,6 +43,8 @@ struct World {
     pending: Mutex<HashMap<(String, String), Instant>>,
     /// Whether the kinds have been found, and all of them have been seen.
     is_ready: watch::Sender<bool>,
+    /// What is to be looked at again when other kinds are served.
+    unserved: Mutex<HashSet<Uid>>,
     /// Where to put what is worth a look.
     queue: Mutex<Option<Queue<Key>>>,
 }
@@ -47,12 +56,14 @@ impl World {
         let outcome = change(&mut graph);
         let look = graph.take_look();
         drop(graph);
-        if !look.is_empty()
-            && let Some(queue) = &*self.queue.lock()
-        {
-            look.iter().for_each(|uid| queue.add(Key::new("", uid)));
-        }
+        self.enqueue(&look);
         outcome
+    }
+
+    fn enqueue<'a>(&self, look: impl IntoIterator<Item = &'a Uid>) {
+        if let Some(queue) = &*self.queue.lock() {
+            look.into_iter().for_each(|uid| queue.add(Key::new("", uid)));
+        }
     }
 
     fn kinds(&self) -> Arc<Kinds> {
@@ -68,6 +79,7 @@ pub(crate) fn controller(client: &Client, n_workers: usize, metrics: &Metrics) -
         kinds: RwLock::default(),
         pending: Mutex::default(),
         is_ready: watch::channel(false).0,
+        unserved: Mutex::default(),
         queue: Mutex::default(),
     });
     // Each object fails on its own account: they share no bucket.

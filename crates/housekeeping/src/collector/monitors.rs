@@ -128,6 +128,8 @@ impl Monitors {
         let wanted: HashMap<KindId, Arc<Kind>> = wanted.map(|kind| (id(&kind), kind)).collect();
         let is_complete = kinds.unknown.is_empty();
         *world.kinds.write() = Arc::new(kinds);
+        let unserved = std::mem::take(&mut *world.unserved.lock());
+        world.enqueue(&unserved);
         let gone: Vec<KindId> = monitors.keys().filter(|id| !wanted.contains_key(*id)).cloned().collect();
         // What could not be asked about may still be there.
         for id in gone.into_iter().filter(|_| is_complete) {

@@ -177,6 +177,7 @@ async fn ten_thousand_objects_go_soon() {
     delete(&house, "full").await;
     gone(&house, "full").await;
     println!("10,000 objects of a namespace went in {:?}", begun.elapsed());
-    // Under ten seconds where the code is optimised; this is not.
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    // Code that is not optimised has more time.
+    let allowed = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 10 });
+    assert!(begun.elapsed() < allowed, "{:?}", begun.elapsed());
 }

@@ -168,7 +168,7 @@ impl Server {
 pub(crate) async fn run(client: kube::Client, name: String) {
     let passed = Arc::new(Mutex::new(Duration::ZERO));
     let ahead = Arc::clone(&passed);
-    let clock = move || k8s_openapi::jiff::Timestamp::now() + *ahead.lock();
+    let clock = move || jiff::Timestamp::now() + *ahead.lock();
     let reconciler = PhaseReconciler::new(Server::machine(), client).clock(clock);
     let key = Key::new("default", &name);
     let looks = async {

@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &[]),
     ("apiserver", &["access", "cel", "machinery", "store"]),
     ("housekeeping", &["runtime"]),
+    ("samples", &["runtime"]),
     ("testkit", &["apiserver", "store"]),
     ("windlass", &["access", "apiserver", "machinery", "store"]),
 ];
