@@ -4,6 +4,8 @@
 //! It does what the sample in Go does, with the same events and messages: what a Foo names and somebody else has made is
 //! left alone and told of.
 
+#![expect(clippy::disallowed_names, reason = "the kind is called Foo")]
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
