@@ -141,3 +141,16 @@ pub fn service_account_of(user: &str) -> Option<(&str, &str)> {
 pub fn service_account_groups(namespace: &str) -> Vec<String> {
     vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_an_account_can_have_are_those_of_accounts() {
+        assert_eq!(service_account_of("system:serviceaccount:a:robot.v1"), Some(("a", "robot.v1")));
+        for other in ["a/b:robot", "a:", ":robot", "a:b:c", "a:Robot", "a b:robot"] {
+            assert_eq!(service_account_of(&format!("{ACCOUNT}{other}")), None, "{other}");
+        }
+    }
+}
