@@ -128,7 +128,7 @@ impl Endpoint {
             // Whoever waits for an answer is told.
             let _ = connection.await;
         });
-        Ok(Connection { sender })
+        Ok(Connection { sender, gives_way: false })
     }
 
     /// A connection for many requests at a time.
@@ -179,6 +179,7 @@ fn client_config(
 /// One client: asks, waits for the answer, asks again.
 pub(crate) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
+    gives_way: bool,
 }
 
 /// What came back, apart from the bytes themselves.
@@ -190,6 +191,11 @@ pub(crate) enum Answer {
 }
 
 impl Connection {
+    /// Lets other threads have the core between the pieces of an answer, as a client on another machine would.
+    pub(crate) fn give_way(&mut self) {
+        self.gives_way = true;
+    }
+
     /// Asks, and counts the bytes of the answer.
     pub(crate) async fn send(&mut self, request: Asked) -> anyhow::Result<Answer> {
         let mut response = self.begin(request).await?;
@@ -206,6 +212,9 @@ impl Connection {
         while !body.is_end_stream() {
             let Some(frame) = body.frame().await else { break };
             bytes += frame?.data_ref().map_or(0, Buf::remaining) as u64;
+            if self.gives_way {
+                std::thread::yield_now();
+            }
         }
         Ok(Answer::Good(bytes))
     }

@@ -320,6 +320,7 @@ impl Flood {
             for (client, endpoint) in endpoints.iter().enumerate() {
                 for _ in 0..CONNECTIONS {
                     let mut connection = endpoint.connect().await?;
+                    connection.give_way();
                     let (endpoint, path) = (Arc::clone(endpoint), path.clone());
                     let (stopped, counted, sent_away) =
                         (Arc::clone(&stopped), Arc::clone(&counted), Arc::clone(&sent_away));

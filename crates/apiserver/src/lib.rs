@@ -7,6 +7,7 @@
 mod access;
 pub mod admission;
 pub mod audit;
+mod bulk;
 mod codec;
 mod columns;
 mod config;

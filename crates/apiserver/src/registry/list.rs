@@ -8,6 +8,7 @@ use windlass_store::{Entry, Read, ReadError, Revision, Snapshot};
 
 use super::{Registry, Rendering, Selection, read_failed, versions};
 use crate::{
+    bulk::{bulk, give_way},
     crd::Kind,
     resources::Resource,
     status::{Outcome, Status},
@@ -17,8 +18,11 @@ use crate::{
 /// Bytes of a list that are made in one go.
 const CHUNK: usize = 128 * 1024;
 
-/// Entries that are fetched in one go.
+/// Entries that are fetched in one go. Lists that look at more are long.
 const FETCH: usize = 256;
+
+/// Entries that are looked at before other threads have a turn.
+const TURN: usize = 64;
 
 /// What to list.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +70,8 @@ pub(crate) struct Listing {
     range: String,
     selection: Selection,
     source: Source,
+    is_long: bool,
+    n_seen: usize,
     /// The token to go on with, empty at the end.
     pub(crate) token: String,
     /// Objects behind this page, where that is known.
@@ -98,12 +104,19 @@ impl Registry {
         if after.as_ref().is_some_and(|after| !after.starts_with(range.as_bytes())) {
             return Err(Status::bad_request("invalid continue token: it belongs to another list"));
         }
+        let n_stored = snapshot.count(range.as_bytes());
+        let n_looked_at = match limit > 0 && selection.is_everything() {
+            true => limit.min(n_stored),
+            false => n_stored,
+        };
         let mut listing = Listing {
             resource: Arc::clone(resource),
             snapshot,
             range,
             selection,
             source: Source::Rest { after, fetched: vec![].into_iter(), done: false },
+            is_long: n_looked_at > FETCH,
+            n_seen: 0,
             token: String::new(),
             left: None,
         };
@@ -111,7 +124,12 @@ impl Registry {
             listing.ask(kind, self.versions.webhooks(), limit).await?;
         }
         if limit > 0 {
-            listing.cut(limit, token.and_then(|token| token.left)).await;
+            let left = token.and_then(|token| token.left);
+            listing = bulk(listing.is_long, async move {
+                listing.cut(limit, left).await;
+                listing
+            })
+            .await;
         }
         Ok(listing)
     }
@@ -149,6 +167,11 @@ impl Registry {
 }
 
 impl Listing {
+    /// Whether it keeps a thread busy.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_long
+    }
+
     /// The revision of the list.
     pub(crate) fn revision(&self) -> u64 {
         self.snapshot.revision().get()
@@ -224,15 +247,18 @@ impl Listing {
         Some(page.entries.into_iter())
     }
 
-    /// The next object. Lists are made on the threads that serve everyone, so others have a turn every few objects that
-    /// were looked at, whether or not they were chosen.
+    /// The next object. Others have a turn every few objects that were looked at, whether or not they were chosen.
     pub(crate) async fn next(&mut self) -> Option<Arc<Entry>> {
         loop {
-            let fetched = match &mut self.source {
-                Source::Page(entries) => return entries.next(),
+            let entries = match &mut self.source {
+                Source::Page(entries) => {
+                    count_turn(&mut self.n_seen);
+                    return entries.next();
+                }
                 Source::Rest { fetched, .. } => fetched,
             };
-            for entry in fetched.by_ref() {
+            for entry in entries.by_ref() {
+                count_turn(&mut self.n_seen);
                 let entry = versions::shown(&self.resource, entry);
                 if self.selection.takes(&self.resource, &entry.key, &entry.value) {
                     return Some(entry);
@@ -246,6 +272,14 @@ impl Listing {
                 }
             }
         }
+    }
+}
+
+/// One more has been looked at.
+fn count_turn(n_seen: &mut usize) {
+    *n_seen += 1;
+    if n_seen.is_multiple_of(TURN) {
+        give_way();
     }
 }
 

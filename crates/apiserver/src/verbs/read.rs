@@ -12,6 +12,7 @@ use windlass_machinery::field::Errors;
 use super::{json, object, rendering};
 use crate::{
     access::Permit,
+    bulk::{bulk, give_way},
     http::{Body, Query, Target, takes_gzip},
     registry::{ListOptions, Listing, Rendering, Selection, WatchOptions, list, watch_stream},
     server::{ApiServer, Call},
@@ -38,18 +39,23 @@ pub(crate) async fn list(server: &ApiServer, call: &Call, target: &Target) -> Ou
 async fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Body> {
     let mut out = list::chunk();
     rendering.list_head(&list::list_metadata(&listing), &mut out);
-    let mut first = true;
-    if !listing.fill(&rendering, &mut first, &mut out).await {
+    let is_long = listing.is_long();
+    let (listing, rendering, mut out, more) = bulk(is_long, async move {
+        let more = listing.fill(&rendering, &mut true, &mut out).await;
+        (listing, rendering, out, more)
+    })
+    .await;
+    if !more {
         out.extend_from_slice(b"]}");
         return json(StatusCode::OK, out);
     }
     let gzip = takes_gzip(&call.headers);
     let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
     let sending = Sending { listing, rendering, encoder, made: Some(out), last: Bytes::new(), more: true };
-    let chunks = stream::unfold(sending, |mut sending| async move {
-        let chunk = sending.next().await?;
-        tokio::task::yield_now().await;
-        Some((chunk, sending))
+    let chunks = stream::unfold(sending, move |mut sending| async move {
+        // A piece has just been sent, which has kept this thread busy.
+        give_way();
+        bulk(is_long, async move { Some((sending.next().await?, sending)) }).await
     });
     let mut response = Response::new(Body::stream(chunks));
     let headers = response.headers_mut();
