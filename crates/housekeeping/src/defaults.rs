@@ -8,11 +8,9 @@ use kube::{
     Api, Client, Resource,
     api::{ObjectMeta, PostParams},
 };
-use windlass_runtime::{
-    Action, Cache, Controller, Informers, Key, ReconcileError, Reconciler, Scope, metrics::Metrics,
-};
+use windlass_runtime::{Action, Cache, Context, Controller, Key, ReconcileError, Reconciler, Scope};
 
-use crate::code;
+use crate::{Options, code};
 
 const ACCOUNT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -127,30 +125,26 @@ impl RootCas {
 }
 
 /// The controller of service accounts.
-pub(crate) fn accounts(informers: &Informers, metrics: &Metrics) -> Controller {
-    let namespaces = informers.of_cluster::<Namespace>(&Scope::all());
-    let accounts = informers.of::<ServiceAccount>(&named(ACCOUNT));
+pub(crate) fn accounts(context: &Context, _: &Options) -> Controller {
+    let namespaces = context.informers.of_cluster::<Namespace>(&Scope::all());
+    let accounts = context.informers.of::<ServiceAccount>(&named(ACCOUNT));
     let reconciler = Accounts {
-        client: informers.client().clone(),
+        client: context.client.clone(),
         namespaces: namespaces.cache().clone(),
         accounts: accounts.cache().clone(),
     };
-    Controller::new("serviceaccount-controller", reconciler, metrics)
-        .reconciles(&namespaces)
-        .watches(&accounts, namespace_of)
+    context.controller(reconciler).reconciles(&namespaces).watches(&accounts, namespace_of)
 }
 
 /// The controller of the authority's certificate.
-pub(crate) fn root_cas(informers: &Informers, root_ca: &Arc<str>, metrics: &Metrics) -> Controller {
-    let namespaces = informers.of_cluster::<Namespace>(&Scope::all());
-    let maps = informers.of::<ConfigMap>(&named(ROOT_CA));
+pub(crate) fn root_cas(context: &Context, root_ca: &Arc<str>) -> Controller {
+    let namespaces = context.informers.of_cluster::<Namespace>(&Scope::all());
+    let maps = context.informers.of::<ConfigMap>(&named(ROOT_CA));
     let reconciler = RootCas {
-        client: informers.client().clone(),
+        client: context.client.clone(),
         namespaces: namespaces.cache().clone(),
         maps: maps.cache().clone(),
         data: BTreeMap::from([(ROOT_CA_FIELD.to_owned(), root_ca.to_string())]),
     };
-    Controller::new("root-ca-certificate-publisher-controller", reconciler, metrics)
-        .reconciles(&namespaces)
-        .watches(&maps, namespace_of)
+    context.controller(reconciler).reconciles(&namespaces).watches(&maps, namespace_of)
 }

@@ -9,14 +9,12 @@ use k8s_openapi::api::{
     core::v1::Secret,
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{DeleteParams, Preconditions},
 };
-use windlass_runtime::{
-    Action, Cache, Controller, Informers, Key, ReconcileError, Reconciler, Scope, metrics::Metrics,
-};
+use windlass_runtime::{Action, Cache, Context, Controller, Key, ReconcileError, Reconciler, Scope};
 
-use crate::{Clock, code};
+use crate::{Clock, Options, code};
 
 const TOKEN_NAMESPACE: &str = "kube-system";
 const TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -139,27 +137,26 @@ fn end_of(pem: &[u8]) -> Fate {
 }
 
 /// The controller of tokens for joining.
-pub(crate) fn tokens(informers: &Informers, clock: &Clock, metrics: &Metrics) -> Controller {
+pub(crate) fn tokens(context: &Context, options: &Options) -> Controller {
     let scope = Scope { fields: Some(format!("type={TOKEN_TYPE}")), ..Scope::namespace(TOKEN_NAMESPACE) };
-    let secrets = informers.of::<Secret>(&scope);
+    let secrets = context.informers.of::<Secret>(&scope);
     let reconciler = Expirer {
         objects: secrets.cache().clone(),
-        api: Api::namespaced(informers.client().clone(), TOKEN_NAMESPACE),
-        clock: clock.clone(),
+        api: Api::namespaced(context.client.clone(), TOKEN_NAMESPACE),
+        clock: Clock::clone(&options.clock),
         fate: fate_of_token,
     };
-    Controller::new("token-cleaner-controller", reconciler, metrics).reconciles(&secrets)
+    context.controller(reconciler).reconciles(&secrets)
 }
 
 /// The controller of requests for certificates.
-pub(crate) fn requests(informers: &Informers, clock: &Clock, metrics: &Metrics) -> Controller {
-    let requests = informers.of_cluster::<CertificateSigningRequest>(&Scope::all());
-    let client: Client = informers.client().clone();
+pub(crate) fn requests(context: &Context, options: &Options) -> Controller {
+    let requests = context.informers.of_cluster::<CertificateSigningRequest>(&Scope::all());
     let reconciler = Expirer {
         objects: requests.cache().clone(),
-        api: Api::all(client),
-        clock: clock.clone(),
+        api: Api::all(context.client.clone()),
+        clock: Clock::clone(&options.clock),
         fate: fate_of_request,
     };
-    Controller::new("certificatesigningrequest-cleaner-controller", reconciler, metrics).reconciles(&requests)
+    context.controller(reconciler).reconciles(&requests)
 }

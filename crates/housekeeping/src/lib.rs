@@ -6,7 +6,7 @@
 //! - Quotas say what is used.
 //! - Tokens for joining and requests for certificates go when their time has come.
 //!
-//! [`controllers`] gives all of them; [`run`] runs them where there is no manager to do so.
+//! [`add_to`] gives all of them to a manager; [`run`] runs them where there is none.
 
 mod collector;
 mod defaults;
@@ -17,12 +17,10 @@ mod quota;
 
 use std::{fmt, sync::Arc};
 
-use futures_util::future::join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
-use windlass_runtime::{Controller, Informers, Scope, metrics::Metrics};
+use windlass_runtime::{ConfigError, Context, Controller, Manager};
 
 /// Says what time it is.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -57,31 +55,41 @@ impl fmt::Debug for Options {
     }
 }
 
+/// Puts a controller together.
+type Build = fn(&Context, &Options) -> Controller;
+
 /// All controllers, each under the name that it has in Kubernetes.
-pub fn controllers(informers: &Informers, options: &Options, metrics: &Metrics) -> Vec<Controller> {
-    let client = informers.client();
-    let all = Scope::all();
-    let namespaces = informers.of_cluster::<Namespace>(&all);
-    let emptying = namespaces::Namespaces::new(client.clone(), Arc::clone(&options.clock));
-    let mut controllers = vec![
-        Controller::new("namespace-controller", emptying, metrics)
-            .reconciles(&namespaces)
-            .workers(options.namespace_workers),
-        collector::controller(client, options.collector_workers, metrics),
-        defaults::accounts(informers, metrics),
-        quota::controller(informers, metrics),
-        expiry::tokens(informers, &options.clock, metrics),
-        expiry::requests(informers, &options.clock, metrics),
-    ];
-    let root_ca = options.root_ca.as_ref();
-    controllers.extend(root_ca.map(|root_ca| defaults::root_cas(informers, root_ca, metrics)));
-    controllers
+const CONTROLLERS: [(&str, Build); 6] = [
+    ("namespace-controller", namespaces::controller),
+    (collector::NAME, collector::controller),
+    ("serviceaccount-controller", defaults::accounts),
+    ("resourcequota-controller", quota::controller),
+    ("token-cleaner-controller", expiry::tokens),
+    ("certificatesigningrequest-cleaner-controller", expiry::requests),
+];
+
+/// The controller that there is only where the authority's certificate is known.
+const ROOT_CA: &str = "root-ca-certificate-publisher-controller";
+
+/// Adds all controllers to a manager, which puts them together anew whenever that is needed. Where several processes
+/// keep one server tidy, the manager should [elect](Manager::elect) one of them.
+pub fn add_to(manager: &Manager, options: &Options) -> Result<(), ConfigError> {
+    for (name, build) in CONTROLLERS {
+        let options = options.clone();
+        manager.add(name, move |context| Ok(build(context, &options)))?;
+    }
+    if let Some(root_ca) = options.root_ca.clone() {
+        manager.add(ROOT_CA, move |context| Ok(defaults::root_cas(context, &root_ca)))?;
+    }
+    Ok(())
 }
 
-/// Runs all controllers until they are told to stop.
-pub async fn run(client: Client, options: Options, stop: CancellationToken) {
-    let controllers = controllers(&Informers::new(client), &options, &Metrics::default());
-    join_all(controllers.iter().map(|controller| controller.run(stop.clone()))).await;
+/// Runs all controllers, and nothing else, until they are told to stop.
+pub async fn run(client: Client, options: Options, stop: CancellationToken) -> Result<(), ConfigError> {
+    let manager = Manager::new(client);
+    add_to(&manager, &options)?;
+    manager.run(stop).await;
+    Ok(())
 }
 
 /// The code that the API server has refused with; 0 where it did not answer.

@@ -21,10 +21,10 @@ use kube::{
     core::PartialObjectMeta,
 };
 use parking_lot::Mutex;
-use windlass_runtime::{Action, Key, ReconcileError, Reconciler};
+use windlass_runtime::{Action, Context, Controller, Key, ReconcileError, Reconciler, Scope};
 
 use crate::{
-    Clock, code,
+    Clock, Options, code,
     kinds::{Kind, Kinds},
 };
 
@@ -44,7 +44,7 @@ const FINALIZER_ESTIMATE: i64 = 15;
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// Empties namespaces.
-pub(crate) struct Namespaces {
+struct Namespaces {
     client: Client,
     clock: Clock,
     /// How long was waited last for content that stays.
@@ -111,15 +111,22 @@ impl Reconciler for Namespaces {
     }
 }
 
+/// The controller of namespaces that are deleted.
+pub(crate) fn controller(context: &Context, options: &Options) -> Controller {
+    let namespaces = context.informers.of_cluster::<Namespace>(&Scope::all());
+    let emptying = Namespaces {
+        client: context.client.clone(),
+        clock: Arc::clone(&options.clock),
+        waits: Mutex::default(),
+    };
+    context.controller(emptying).reconciles(&namespaces).workers(options.namespace_workers)
+}
+
 fn finalizers(namespace: &Namespace) -> &[String] {
     namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_deref()).unwrap_or_default()
 }
 
 impl Namespaces {
-    pub(crate) fn new(client: Client, clock: Clock) -> Self {
-        Namespaces { client, clock, waits: Mutex::default() }
-    }
-
     /// Empties a namespace. How long at most to wait for what is left; `None` when nothing is, and it has been let go.
     async fn empty(
         &self,

@@ -23,16 +23,17 @@ use std::{
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::{sync::watch, time::Instant};
-use windlass_runtime::{Controller, Key, Limits, Queue, metrics::Metrics};
+use windlass_runtime::{Context, Controller, Key, Limits, Queue};
 
 use self::{
     act::Collector,
     graph::{Graph, Uid},
     monitors::Monitors,
 };
-use crate::kinds::Kinds;
+use crate::{Options, kinds::Kinds};
 
-const NAME: &str = "garbage-collector-controller";
+/// The name that it has in Kubernetes.
+pub(crate) const NAME: &str = "garbage-collector-controller";
 
 /// What the collector knows.
 struct World {
@@ -72,9 +73,9 @@ impl World {
 }
 
 /// The garbage collector.
-pub(crate) fn controller(client: &Client, n_workers: usize, metrics: &Metrics) -> Controller {
+pub(crate) fn controller(context: &Context, options: &Options) -> Controller {
     let world = Arc::new(World {
-        client: client.clone(),
+        client: context.client.clone(),
         graph: Mutex::default(),
         kinds: RwLock::default(),
         pending: Mutex::default(),
@@ -84,8 +85,9 @@ pub(crate) fn controller(client: &Client, n_workers: usize, metrics: &Metrics) -
     });
     // Each object fails on its own account: they share no bucket.
     let limits = Limits { per_second: 0.0, ..Limits::default() };
-    Controller::new(NAME, Collector::new(Arc::clone(&world)), metrics)
-        .limits(limits, metrics)
+    context
+        .controller(Collector::new(Arc::clone(&world)))
+        .limits(limits, &context.metrics)
         .fed_by(Monitors(world))
-        .workers(n_workers)
+        .workers(options.collector_workers)
 }

@@ -24,16 +24,14 @@ use kube::{
     api::{DynamicObject, ListParams, PostParams},
     core::PartialObjectMeta,
 };
-use windlass_runtime::{
-    Action, Controller, Informers, Key, ReconcileError, Reconciler, Scope, metrics::Metrics,
-};
+use windlass_runtime::{Action, Context, Controller, Key, ReconcileError, Reconciler, Scope};
 
 use self::{
     amount::Amount,
     measure::{Amounts, amounts, fits, is_extended, of_claim, of_pod, of_service},
 };
 use crate::{
-    code,
+    Options, code,
     kinds::{Kind, Kinds},
 };
 
@@ -176,8 +174,7 @@ impl Quotas {
 }
 
 /// The controller of quotas.
-pub(crate) fn controller(informers: &Informers, metrics: &Metrics) -> Controller {
-    let quotas = informers.of::<ResourceQuota>(&Scope::all());
-    let reconciler = Quotas { client: informers.client().clone() };
-    Controller::new("resourcequota-controller", reconciler, metrics).reconciles(&quotas).workers(5)
+pub(crate) fn controller(context: &Context, _: &Options) -> Controller {
+    let quotas = context.informers.of::<ResourceQuota>(&Scope::all());
+    context.controller(Quotas { client: context.client.clone() }).reconciles(&quotas).workers(5)
 }

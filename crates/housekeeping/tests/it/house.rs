@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 use windlass_housekeeping::{Options, run};
+use windlass_runtime::ConfigError;
 use windlass_testkit::TestServer;
 
 /// How long a test waits for something that should happen soon.
@@ -27,7 +28,7 @@ pub(crate) struct House {
     _server: TestServer,
     pub(crate) client: Client,
     stop: CancellationToken,
-    keeper: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<Result<(), ConfigError>>>,
 }
 
 impl House {
@@ -57,7 +58,8 @@ impl House {
     pub(crate) async fn neglect(&mut self) {
         self.stop.cancel();
         if let Some(keeper) = self.keeper.take() {
-            tokio::time::timeout(DEADLINE, keeper).await.expect("it stops").expect("it does not panic");
+            let kept = tokio::time::timeout(DEADLINE, keeper).await.expect("it stops");
+            kept.expect("it does not panic").expect("nothing is wrong with it");
         }
     }
 
