@@ -33,6 +33,7 @@ pub use self::{
     informer::{Cache, Change, Informer, Informers, Scope, Subscription},
     key::{Key, KeyError},
     manager::{ConfigError, ControllerStatus, Manager},
+    phase::GraphFormat,
     queue::{Limits, Priority, Queue},
     registry::{BuildError, Context, Registration},
 };

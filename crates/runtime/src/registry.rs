@@ -10,6 +10,7 @@
 //!     name: "hello",
 //!     about: "Greets every ConfigMap",
 //!     crd: None,
+//!     graph: None,
 //!     build: |context| {
 //!         let (maps, recorder) = (context.informers.of::<ConfigMap>(&Scope::all()), context.recorder());
 //!         let cache = maps.cache().clone();
@@ -33,6 +34,7 @@ use tokio::sync::watch;
 
 use crate::{
     Controller, Events, Informers, Leadership, Reconciler, Recorder, election::Fence, metrics::Metrics,
+    phase::GraphFormat,
 };
 
 /// Why a controller could not be put together.
@@ -47,6 +49,8 @@ pub struct Registration {
     pub about: &'static str,
     /// The kind that it brings along, if any.
     pub crd: Option<fn() -> CustomResourceDefinition>,
+    /// Draws its phases, if it is a machine that has some.
+    pub graph: Option<fn(GraphFormat) -> String>,
     /// Puts its controller together: whenever it is enabled, configured anew, leads again, or its kind comes back.
     pub build: fn(&Context) -> Result<Controller, BuildError>,
 }

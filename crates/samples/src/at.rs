@@ -21,6 +21,7 @@ pub const REGISTRATION: Registration = Registration {
     name: "at",
     about: "Runs a command at a time",
     crd: Some(<At as kube::CustomResourceExt>::crd),
+    graph: None,
     build: |context| Ok(controller(context)),
 };
 

@@ -31,6 +31,7 @@ pub const REGISTRATION: Registration = Registration {
     name: "foo",
     about: "Keeps a Deployment for every Foo",
     crd: Some(<Foo as kube::CustomResourceExt>::crd),
+    graph: None,
     build: |context| Ok(controller(context)),
 };
 

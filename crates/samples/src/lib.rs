@@ -10,3 +10,9 @@ pub mod foo;
 pub mod network;
 pub mod neutron;
 pub mod redis_migration;
+
+use windlass_runtime::Registration;
+
+/// All of them: what a hub has to offer.
+pub const REGISTRATIONS: &[Registration] =
+    &[foo::REGISTRATION, network::REGISTRATION, at::REGISTRATION, redis_migration::REGISTRATION];

@@ -16,6 +16,7 @@ pub const REGISTRATION: Registration = Registration {
     name: "network",
     about: "Keeps a network in Neutron for every Network",
     crd: Some(<Network as kube::CustomResourceExt>::crd),
+    graph: None,
     build: |context| {
         let Settings { neutron_url } = context.settings()?;
         Ok(controller(context, &neutron_url))

@@ -581,6 +581,7 @@ const REGISTRATIONS: &[Registration] = &[
         name: "one",
         about: "Does nothing",
         crd: None,
+        graph: None,
         build: |context| {
             #[derive(serde::Deserialize)]
             #[serde(deny_unknown_fields, default)]
@@ -603,6 +604,7 @@ const REGISTRATIONS: &[Registration] = &[
         name: "two",
         about: "Does as little",
         crd: None,
+        graph: None,
         build: |context| Ok(context.controller(|_| async { Ok(Action::Done) })),
     },
 ];

@@ -74,6 +74,15 @@ impl fmt::Display for GraphErrors {
 
 impl std::error::Error for GraphErrors {}
 
+/// What a graph is drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphFormat {
+    /// Mermaid, which many pages draw by themselves.
+    Mermaid,
+    /// Graphviz.
+    Dot,
+}
+
 /// Why a phase leads to another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -176,6 +185,14 @@ impl<K> Machine<K> {
             }
         }
         reached
+    }
+
+    /// The graph, for whatever draws it.
+    pub fn graph(&self, format: GraphFormat) -> String {
+        match format {
+            GraphFormat::Mermaid => self.mermaid(),
+            GraphFormat::Dot => self.dot(),
+        }
     }
 
     /// The graph as Mermaid draws it.

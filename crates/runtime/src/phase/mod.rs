@@ -45,7 +45,7 @@ mod tests;
 pub use self::{
     advance::{Call, Deed, Given, Naps, Next},
     definition::{Builder, Machine, Phase},
-    graph::{GraphError, GraphErrors},
+    graph::{GraphError, GraphErrors, GraphFormat},
     reconciler::{PhaseReconciler, asked},
     status::{Intent, ObjectState, PhaseStatus, Progress, StepState},
     step::{Batch, Ctx, Handler, Item, ItemOutcome, Once, Outcome, Path, Reply, Report, Step, StepError},

@@ -48,6 +48,7 @@ const COPIES: Registration = Registration {
     name: "copies",
     about: "Keeps copies of ConfigMaps that ask for one",
     crd: None,
+    graph: None,
     build: |context| {
         let maps = context.informers.of::<ConfigMap>(&Scope::all());
         let reconciler = Copies {

@@ -8,7 +8,7 @@
 //!
 //! A key that both servers have is that of the source in the end.
 //!
-//! [`definition`] is the kind, [`machine`] the machine, and [`controller`] all of it together. `transfer` moves keys,
+//! [`definition`] is the kind, [`machine`] the machine, and [`REGISTRATION`] all of it together. `transfer` moves keys,
 //! and `resp` talks to the servers.
 
 mod kind;
@@ -19,18 +19,34 @@ use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kube::{Client, ResourceExt};
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use windlass_runtime::{
-    Controller, Informer,
-    metrics::Metrics,
+    GraphFormat, Registration, Scope,
     phase::{self, Ctx, GraphErrors, Handler, Machine, Phase, PhaseReconciler, Report, Step, StepError},
 };
 
 pub use self::kind::{RedisMigration, RedisMigrationSpec, RedisMigrationStatus, definition};
 use self::transfer::Transfer;
+
+/// What a hub is told of it.
+pub const REGISTRATION: Registration = Registration {
+    name: "redis-migration",
+    about: "Moves the keys of one Redis server to another",
+    crd: Some(definition),
+    graph: Some(drawn),
+    build: |context| {
+        let informer = context.informers.of::<RedisMigration>(&Scope::all());
+        let reconciler = PhaseReconciler::new(machine()?, context.client.clone());
+        Ok(context.controller(reconciler).reconciles_if(&informer, phase::asked).workers(WORKERS))
+    },
+};
+
+/// How many migrations go on at a time: one that moves large keys keeps the others waiting otherwise. More would take
+/// more memory.
+const WORKERS: usize = 8;
 
 /// How many keys at a time, when the object does not say.
 const BATCH: u32 = 100;
@@ -70,14 +86,9 @@ pub fn machine() -> Result<Machine<RedisMigration>, GraphErrors> {
         .build()
 }
 
-/// The controller of all migrations that an informer sees.
-pub fn controller(
-    client: Client,
-    informer: &Informer<RedisMigration>,
-    metrics: &Metrics,
-) -> Result<Controller, GraphErrors> {
-    let reconciler = PhaseReconciler::new(machine()?, client);
-    Ok(Controller::new("redis-migration", reconciler, metrics).reconciles_if(informer, phase::asked))
+/// Its phases. A graph that makes no sense says why instead.
+fn drawn(format: GraphFormat) -> String {
+    machine().map_or_else(|errors| errors.to_string(), |machine| machine.graph(format))
 }
 
 /// How far a migration is, where people look first.

@@ -12,8 +12,11 @@ use std::{
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use windlass_runtime::{Informers, Scope, metrics::Metrics};
-use windlass_samples::redis_migration::{self, RedisMigrationSpec};
+use windlass_runtime::{GraphFormat, Manager};
+use windlass_samples::{
+    REGISTRATIONS,
+    redis_migration::{self, REGISTRATION, RedisMigrationSpec},
+};
 
 use crate::{
     redis::{DEADLINE, Redis, Said},
@@ -39,8 +42,17 @@ fn the_kind_shows_its_phase_and_progress() {
 }
 
 #[test]
+fn every_sample_is_registered_and_brings_its_kind() {
+    let names: Vec<&str> = REGISTRATIONS.iter().map(|own| own.name).collect();
+    assert_eq!(names, ["foo", "network", "at", "redis-migration"]);
+    assert!(REGISTRATIONS.iter().all(|own| own.crd.is_some()));
+}
+
+#[test]
 fn the_machine_can_be_drawn() {
-    let drawn = Server::machine().mermaid();
+    let draw = REGISTRATION.graph.expect("it is a machine");
+    assert!(draw(GraphFormat::Dot).starts_with("digraph \"redis-migration\""));
+    let drawn = draw(GraphFormat::Mermaid);
     for way in ["[*] --> Pending", "Pending --> Precheck", "Precheck --> Migrate", "Migrate --> Succeeded"] {
         assert!(drawn.contains(way), "{drawn}");
     }
@@ -212,13 +224,12 @@ async fn another_database_is_moved_alone() {
 async fn a_controller_looks_after_migrations() {
     let (server, source, dest) = (Server::start().await, Redis::start(), Redis::start());
     source.ask(&["SET", "key", "value"]);
-    let informer = Informers::new(server.client.clone()).of(&Scope::all());
-    let controller = redis_migration::controller(server.client.clone(), &informer, &Metrics::default());
-    let controller = controller.expect("the machine makes sense");
+    let manager = Manager::of(server.client.clone(), &[REGISTRATION], &Default::default());
+    let manager = manager.expect("nothing is wrong with nothing");
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let stop = stop.clone();
-        async move { controller.run(stop).await }
+        async move { manager.run(stop).await }
     });
     server.create("m", &source.address(), &dest.address(), 10).await;
     let ends = async {
