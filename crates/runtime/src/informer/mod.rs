@@ -11,6 +11,7 @@ mod cache;
 mod subscription;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::{
     any::{Any, TypeId},
@@ -37,6 +38,7 @@ use tokio::{sync::watch, task::AbortHandle, time::Instant};
 use self::{
     cache::Applied,
     subscription::{Listeners, Unread},
+    watching::{is_expired, is_missing, telling, watching},
 };
 pub use self::{
     cache::{Cache, NotSeen},
@@ -107,6 +109,10 @@ pub enum Reach {
 const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
 const AGAIN_MISSING: Duration = Duration::from_millis(500);
 
+/// After how long without errors a wait is as short as at first. Answers in between do not count: a list may be taken,
+/// and the watch that follows it refused, for ever.
+const CALM: Duration = Duration::from_secs(60);
+
 /// Shrinks an object before it is kept.
 type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
@@ -142,8 +148,20 @@ impl<K> fmt::Debug for Informer<K> {
 
 impl<K: Watched> Informer<K> {
     /// Follows what an [`Api`] has.
-    pub fn start(api: Api<K>, scope: &Scope, transform: Option<Transform<K>>) -> Self {
-        Self::follow(watcher(api, scope.config()), transform)
+    pub fn start(
+        client: &Client,
+        api_of: impl FnOnce(Client) -> Api<K>,
+        scope: &Scope,
+        transform: Option<Transform<K>>,
+    ) -> Self {
+        let shared = Shared::new();
+        let weak = Arc::downgrade(&shared);
+        let client = telling(client, move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.is_well();
+            }
+        });
+        Self::begin(shared, watching(api_of(client), scope.config()), transform)
     }
 
     /// Follows a stream of what a watcher would say, which goes on after errors.
@@ -151,15 +169,17 @@ impl<K: Watched> Informer<K> {
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
         transform: Option<Transform<K>>,
     ) -> Self {
-        let shared = Arc::new(Shared {
-            cache: Cache::default(),
-            listeners: Mutex::default(),
-            reach: watch::channel(Reach::Starting).0,
-            task: Mutex::new(None),
-        });
+        Self::begin(Shared::new(), stream, transform)
+    }
+
+    fn begin(
+        shared: Arc<Shared<K>>,
+        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+        transform: Option<Transform<K>>,
+    ) -> Self {
         let weak = Arc::downgrade(&shared);
         let task = tokio::spawn(async move {
-            let mut pause = AGAIN.0;
+            let mut pause = Pause::default();
             let mut stream = Box::pin(stream);
             let mut listed = HashSet::new();
             while let Some(event) = stream.next().await {
@@ -176,11 +196,11 @@ impl<K: Watched> Informer<K> {
                                 "an index or a transform panicked: a change is lost"
                             );
                         }
-                        pause = AGAIN.0;
                     }
                     Err(error) => {
-                        let wait = shared.fail(&error, &mut pause);
+                        shared.fail(&error);
                         drop(shared);
+                        let wait = if is_missing(&error) { AGAIN_MISSING } else { pause.next() };
                         tokio::time::sleep(wait.mul_f64(0.75 + 0.5 * fastrand::f64())).await;
                     }
                 }
@@ -248,7 +268,38 @@ impl<K: Watched> Informer<K> {
     }
 }
 
+/// How long to wait after an error: longer each time, until there has been none for a while.
+struct Pause {
+    next: Duration,
+    last: Option<Instant>,
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        Pause { next: AGAIN.0, last: None }
+    }
+}
+
+impl Pause {
+    fn next(&mut self) -> Duration {
+        let now = Instant::now();
+        let is_calm = self.last.is_some_and(|last| now.saturating_duration_since(last) >= CALM);
+        let next = if is_calm { AGAIN.0 } else { self.next };
+        *self = Pause { next: next.saturating_mul(2).min(AGAIN.1), last: Some(now) };
+        next
+    }
+}
+
 impl<K: Watched> Shared<K> {
+    fn new() -> Arc<Self> {
+        Arc::new(Shared {
+            cache: Cache::default(),
+            listeners: Mutex::default(),
+            reach: watch::channel(Reach::Starting).0,
+            task: Mutex::new(None),
+        })
+    }
+
     fn hear(&self, event: watcher::Event<K>, listed: &mut HashSet<Key>, transform: Option<&Transform<K>>) {
         match event {
             watcher::Event::Init => listed.clear(),
@@ -256,8 +307,12 @@ impl<K: Watched> Shared<K> {
                 let initial = *self.reach.borrow() == Reach::Starting;
                 listed.insert(self.apply(object, initial, transform));
             }
-            watcher::Event::Apply(object) => drop(self.apply(object, false, transform)),
+            watcher::Event::Apply(object) => {
+                self.is_well();
+                self.apply(object, false, transform);
+            }
             watcher::Event::Delete(object) => {
+                self.is_well();
                 self.cache.saw(cache::revision(&object));
                 self.remove(&Key::of(&object));
             }
@@ -299,18 +354,18 @@ impl<K: Watched> Shared<K> {
         }
     }
 
-    /// Takes note of an error; how long to wait.
-    fn fail(&self, error: &watcher::Error, pause: &mut Duration) -> Duration {
+    /// Takes note of an error.
+    fn fail(&self, error: &watcher::Error) {
         if is_missing(error) {
             if self.reach.send_replace(Reach::Missing) != Reach::Missing {
                 self.cache.keys().iter().for_each(|key| self.remove(key));
             }
-            return AGAIN_MISSING;
+            return;
         }
         // A watch that ends because its history is gone begins anew, and nothing is wrong.
         if !is_expired(error) {
             let why = error.to_string();
-            if self.reach() != Reach::Failing(why.clone()) {
+            if *self.reach.borrow() != Reach::Failing(why.clone()) {
                 tracing::warn!(
                     kind = std::any::type_name::<K>(),
                     error = why,
@@ -319,32 +374,18 @@ impl<K: Watched> Shared<K> {
             }
             self.reach.send_replace(Reach::Failing(why));
         }
-        std::mem::replace(pause, pause.saturating_mul(2).min(AGAIN.1))
     }
 
-    fn reach(&self) -> Reach {
-        self.reach.borrow().clone()
+    /// There is a watch, so everything has been listed, and whatever failed fails no longer.
+    fn is_well(&self) {
+        self.reach.send_if_modified(|reach| {
+            let was_failing = matches!(reach, Reach::Failing(_));
+            if was_failing {
+                *reach = Reach::Synced;
+            }
+            was_failing
+        });
     }
-}
-
-/// The code that the API server has answered with.
-fn code(error: &watcher::Error) -> Option<u16> {
-    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
-    match error {
-        WatchError(status) => Some(status.code),
-        InitialListFailed(kube::Error::Api(status))
-        | WatchStartFailed(kube::Error::Api(status))
-        | WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        _ => None,
-    }
-}
-
-fn is_missing(error: &watcher::Error) -> bool {
-    code(error) == Some(404)
-}
-
-fn is_expired(error: &watcher::Error) -> bool {
-    code(error) == Some(410)
 }
 
 /// What tells informers apart.
@@ -384,8 +425,7 @@ impl Informers {
     where
         K: Watched + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let client = self.client.clone();
-        self.find(TypeId::of::<K>(), None, scope, || match &scope.namespace {
+        self.find(TypeId::of::<K>(), None, scope, |client| match &scope.namespace {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         })
@@ -396,14 +436,13 @@ impl Informers {
     where
         K: Watched + Resource<DynamicType = (), Scope = ClusterResourceScope>,
     {
-        let client = self.client.clone();
-        self.find(TypeId::of::<K>(), None, scope, || Api::all(client))
+        self.find(TypeId::of::<K>(), None, scope, Api::all)
     }
 
     /// The informer of a kind that is known by name alone.
     pub fn of_resource(&self, resource: &ApiResource, scope: &Scope) -> Informer<DynamicObject> {
-        let api = self.api_of(resource, scope);
-        self.find(TypeId::of::<DynamicObject>(), Some(resource), scope, || api)
+        let kind = TypeId::of::<DynamicObject>();
+        self.find(kind, Some(resource), scope, |client| api_of(client, resource, scope))
     }
 
     /// The same, of its metadata only.
@@ -413,18 +452,7 @@ impl Informers {
         scope: &Scope,
     ) -> Informer<PartialObjectMeta<DynamicObject>> {
         let kind = TypeId::of::<PartialObjectMeta<DynamicObject>>();
-        let api = self.api_of(resource, scope);
-        self.find(kind, Some(resource), scope, || api)
-    }
-
-    fn api_of<K>(&self, resource: &ApiResource, scope: &Scope) -> Api<K>
-    where
-        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
-    {
-        match &scope.namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
-            None => Api::all_with(self.client.clone(), resource),
-        }
+        self.find(kind, Some(resource), scope, |client| api_of(client, resource, scope))
     }
 
     fn find<K: Watched>(
@@ -432,10 +460,10 @@ impl Informers {
         kind: TypeId,
         resource: Option<&ApiResource>,
         scope: &Scope,
-        api: impl FnOnce() -> Api<K>,
+        api_of: impl FnOnce(Client) -> Api<K>,
     ) -> Informer<K> {
         let id = InformerId { kind, resource: resource.cloned(), scope: scope.clone() };
-        self.find_or(id, || Informer::start(api(), scope, None))
+        self.find_or(id, || Informer::start(&self.client, api_of, scope, None))
     }
 
     fn find_or<K: Watched>(&self, id: InformerId, make: impl FnOnce() -> Informer<K>) -> Informer<K> {
@@ -460,5 +488,15 @@ impl Informers {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+fn api_of<K>(client: Client, resource: &ApiResource, scope: &Scope) -> Api<K>
+where
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    match &scope.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
     }
 }

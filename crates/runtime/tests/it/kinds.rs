@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio::sync::mpsc;
-use windlass_runtime::{Action, Context, Key, Manager, Scope};
+use windlass_runtime::{Action, Context, Informers, Key, Manager, Scope, informer::Reach};
 use windlass_testkit::TestServer;
 
 use crate::{DEADLINE, Running, eventually};
@@ -70,4 +70,32 @@ async fn a_kind_is_waited_for_stops_its_controller_when_it_goes_and_restarts_it_
         eventually("the definition is gone", gone).await;
     }
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_goes_and_comes_back_within_a_moment_is_followed_however_often() {
+    let server = TestServer::start().await.expect("a server");
+    let boats =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Boat"), "boats");
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
+    let api: Api<DynamicObject> = Api::default_namespaced_with(server.client(), &boats);
+    let informer = Informers::new(server.client()).of_resource(&boats, &Scope::all());
+    for n in 0..12 {
+        definitions.create(&PostParams::default(), &definition()).await.expect("created");
+        let boat = DynamicObject::new(&format!("boat-{n}"), &boats);
+        let create = async || api.create(&PostParams::default(), &boat).await.is_ok();
+        eventually("it is created", create).await;
+        let key = Key::new("default", &format!("boat-{n}"));
+        // Now and then it goes before anybody has seen it.
+        if n % 3 != 0 {
+            eventually("it is seen", async || informer.cache().get(&key).is_some()).await;
+            eventually("all of it is seen", async || informer.reach() == Reach::Synced).await;
+        }
+        definitions.delete("boats.example.com", &DeleteParams::default()).await.expect("deleted");
+        let gone = async || definitions.get_opt("boats.example.com").await.is_ok_and(|found| found.is_none());
+        eventually("the definition is gone", gone).await;
+    }
+    definitions.create(&PostParams::default(), &definition()).await.expect("created");
+    eventually("all of it is seen", async || informer.reach() == Reach::Synced).await;
+    eventually("nothing is left of what is gone", async || informer.cache().is_empty()).await;
 }
