@@ -15,4 +15,5 @@ mod words;
 pub use kubectl::{Kubectl, Ran};
 pub use process::{Running, eventually};
 pub use raw::{Answer, NoAnswer, Raw};
+pub use rustix::process::Signal;
 pub use server::Server;

@@ -112,7 +112,11 @@ impl Running {
         self.child.id()
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When it has been waited for.
+    pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("it has not been waited for, so the process is there");
     }

@@ -70,6 +70,15 @@ impl Server {
         command.output().expect("the binary under test")
     }
 
+    /// Starts the binary with these words, in the server's directory, and goes on. What it logs is in `LOG`.
+    #[track_caller]
+    pub fn start_beside(&self, line: &str, log: &str) -> Running {
+        let log = File::options().create(true).append(true).open(self.directory.path().join(log));
+        let mut command = Command::new(binary::windlass());
+        command.args(words::split(line)).current_dir(self.directory.path());
+        Running::spawn(command.stderr(log.expect("the directory is ours")), "the binary under test")
+    }
+
     /// Kills it without a warning and starts it again on the same data and the same port.
     #[track_caller]
     pub fn crash(&mut self) {
@@ -147,9 +156,13 @@ impl Server {
     /// Runs the binary itself on the data of this server, which must succeed, and returns what it printed.
     #[track_caller]
     pub fn windlass(&self, line: &str) -> String {
-        let mut command = Command::new(binary::windlass());
-        command.args(words::split(line)).args(["--data-dir", "data"]).current_dir(self.directory.path());
-        let output = command.output().expect("the binary under test starts");
+        self.windlass_alone(&format!("{line} --data-dir data"))
+    }
+
+    /// The same for what needs no data.
+    #[track_caller]
+    pub fn windlass_alone(&self, line: &str) -> String {
+        let output = self.run(&words::split(line).iter().map(String::as_str).collect::<Vec<_>>());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "windlass {line} ended with {}: {said}", output.status);
         String::from_utf8(output.stdout).expect("text")

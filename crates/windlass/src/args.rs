@@ -7,7 +7,14 @@ use std::{
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::{flags::ServerArgs, token::TokenCommand};
+use windlass_runtime::Registration;
+
+use crate::{
+    controllers::{Configured, bundled},
+    flags::{ServeConfig, ServerArgs},
+    hub::{HubArgs, ReconcilerArgs},
+    token::TokenCommand,
+};
 
 /// A Kubernetes-style control plane in one binary.
 #[derive(Debug, Parser)]
@@ -21,6 +28,7 @@ use crate::{flags::ServerArgs, token::TokenCommand};
 Examples:
   windlass                                    start, with everything in ./windlass-data
   windlass status                             is it ready?
+  windlass reconciler foo                     one reconciler, against any API server
   windlass store snapshot backup.snap         copy the data out, while it is in use
 
 Exit codes: 0 done, 1 it failed, 64 the command line or a file named on it is wrong."
@@ -99,6 +107,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   windlass up                                 on 127.0.0.1:6443, with everything in ./windlass-data
   windlass up --data-dir /var/lib/windlass --bind-address 0.0.0.0 --tls-san api.example.org
+  windlass up --without samples               no reconcilers that are only there to learn from
   windlass up --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379
 
 When it is ready, DIR/admin.kubeconfig works with kubectl, and DIR/endpoints.json says what is where.
@@ -109,7 +118,32 @@ SIGTERM and Ctrl-C let requests finish; a second one ends it at once.")]
   windlass apiserver --data-dir ./windlass-data --secure-port 0
 
 It takes the same directory as \"windlass up\", writes the same files and ends the same way.")]
-    Apiserver(Box<ServerArgs>),
+    Apiserver(Box<ApiserverArgs>),
+    /// Run every bundled reconciler against an API server, as configured
+    #[command(after_help = "Examples:
+  windlass hub --kubeconfig windlass-data/admin.kubeconfig
+  windlass hub --config hub.yaml
+
+A configuration names what differs from the defaults, and is read again when it changes:
+
+  health-probe-bind-address: localhost:18002
+  leader-election: {enabled: true}
+  reconcilers:
+    foo: {workers: 4, namespaces: [team-a]}
+    at: {enabled: false}
+
+\"windlass crds\" prints the kinds that they look after; \"windlass up\" runs them in its own process.")]
+    Hub(HubArgs),
+    /// Run one of the bundled reconcilers, or show its phases
+    #[command(after_help = "Examples:
+  windlass reconciler foo --kubeconfig windlass-data/admin.kubeconfig
+  windlass reconciler redis-migration --graph
+  windlass reconciler redis-migration --graph dot | dot -Tsvg > phases.svg")]
+    Reconciler(ReconcilerArgs),
+    /// Print the definitions of all bundled kinds, for a cluster that does not have them
+    #[command(after_help = "Example:
+  windlass crds | kubectl apply --server-side -f -")]
+    Crds,
     /// Print the administrator's kubeconfig
     #[command(after_help = "Examples:
   windlass kubeconfig > windlass.kubeconfig
@@ -139,10 +173,58 @@ Exits with 1 when it is not ready or not there.")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
+    server: ServerArgs,
     /// Services to leave out
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) without: Vec<Service>,
+    without: Vec<Service>,
+    /// Which reconcilers run and how; see "windlass hub --help"
+    #[arg(long, value_name = "FILE")]
+    hub_config: Option<PathBuf>,
+}
+
+impl UpArgs {
+    /// Everything but what is left out.
+    pub(crate) fn plan(self) -> Result<UpPlan, Usage> {
+        let runs = |service| !self.without.contains(&service);
+        let samples = runs(Service::Hub) && runs(Service::Samples);
+        Ok(UpPlan {
+            housekeeping: runs(Service::Housekeeping),
+            reconcilers: if samples { bundled() } else { vec![] },
+            config: Configured::read(self.hub_config.as_deref(), "--hub-config")?,
+            server: self.server.config()?,
+        })
+    }
+}
+
+/// What `apiserver` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApiserverArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Leave namespace deletion, garbage collection and the like to somebody else, such as a kube-controller-manager
+    #[arg(long)]
+    without_housekeeping: bool,
+}
+
+impl ApiserverArgs {
+    /// The server, and what keeps it tidy.
+    pub(crate) fn plan(self) -> Result<UpPlan, Usage> {
+        Ok(UpPlan {
+            housekeeping: !self.without_housekeeping,
+            reconcilers: vec![],
+            config: Configured::default(),
+            server: self.server.config()?,
+        })
+    }
+}
+
+/// What runs in one process.
+#[derive(Debug)]
+pub(crate) struct UpPlan {
+    pub(crate) server: ServeConfig,
+    pub(crate) housekeeping: bool,
+    pub(crate) reconcilers: Vec<Registration>,
+    pub(crate) config: Configured,
 }
 
 /// What can be left out of `up`.

@@ -382,6 +382,8 @@ mod tests {
             ("--service-account-jwks-uri http://x", "--service-account-jwks-uri"),
             ("--service-account-max-token-expiration 59m", "--service-account-max-token-expiration"),
             ("--kubectl-ephemeral-duration 0", "--kubectl-ephemeral-duration"),
+            ("--api-audiences=", "--api-audiences"),
+            ("--api-audiences a,,b", "--api-audiences"),
         ] {
             let error = config(flags).expect_err(flags);
             assert!(error.contains(named), "{flags}: {error}");

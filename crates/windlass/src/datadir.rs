@@ -25,6 +25,9 @@ const ENDPOINTS: &str = "endpoints.json";
 const PKI: &str = "pki";
 const HOLDER: &str = "LOCK";
 
+/// What the controllers are called among the services.
+pub(crate) const CONTROLLERS: &str = "controllers";
+
 /// What runs where, by service.
 pub(crate) type Endpoints = BTreeMap<String, String>;
 

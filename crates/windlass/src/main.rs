@@ -6,10 +6,12 @@ mod args;
 mod audit;
 mod authn;
 mod backend;
+mod controllers;
 mod datadir;
 mod encryption;
 mod exit;
 mod flags;
+mod hub;
 mod issuers;
 mod kubeconfig;
 mod logs;
@@ -51,8 +53,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
-        Command::Up(args) => up::run(args.server.config()?, &args.without, out),
-        Command::Apiserver(args) => up::run(args.config()?, &[], out),
+        Command::Up(args) => up::run(args.plan()?, out),
+        Command::Apiserver(args) => up::run(args.plan()?, out),
+        Command::Hub(args) => hub::run(&args, out),
+        Command::Reconciler(args) => hub::run_one(&args, out),
+        Command::Crds => hub::print_definitions(out),
         Command::Kubeconfig { data_dir, path } => kubeconfig::run(&data_dir, path, out),
         Command::Status(data_dir) => status::run(&data_dir, out),
         Command::Store(command) => store::run(command, out),

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-/// How often files are looked at. What is revoked in one of them holds after at most that long.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often files about access are looked at. What is revoked in one of them holds after at most that long.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What tells one state of a file from another, without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,19 +80,23 @@ impl Files {
         self.0.iter_mut().for_each(Followed::look);
     }
 
-    /// Looks at the files as long as the server runs.
-    pub(crate) async fn follow(mut self) {
-        loop {
-            tokio::time::sleep(INTERVAL).await;
+    /// Looks at the files this often, as long as the server runs.
+    pub(crate) async fn follow(mut self, interval: Duration) {
+        while !self.0.is_empty() {
+            tokio::time::sleep(interval).await;
             let looked = tokio::task::spawn_blocking(move || {
                 self.look();
                 self
             });
             match looked.await {
                 Ok(files) => self = files,
-                Err(error) => return tracing::error!(%error, "files are not followed any more"),
+                Err(error) => {
+                    tracing::error!(%error, "files are not followed any more");
+                    break;
+                }
             }
         }
+        std::future::pending().await
     }
 }
 

@@ -12,12 +12,14 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
+use kube::Client;
 use tokio::{
     net::{TcpListener, TcpSocket},
     sync::watch,
     task::JoinHandle,
 };
-use windlass_apiserver::{ApiServer, Config, Guard, Signer};
+use windlass_access::MASTERS;
+use windlass_apiserver::{ApiServer, Config, Direct, Guard, Signer};
 use windlass_store::Store;
 
 use crate::{
@@ -28,7 +30,7 @@ use crate::{
     flags::ServeConfig,
     kubeconfig, pki,
     pki::Pki,
-    signer,
+    reload, signer,
     tls::{Given, ServerTls},
     transport::Insecure,
     values::{San, first_address},
@@ -64,12 +66,19 @@ fn descriptors() -> usize {
     had.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
+/// Who the controllers in this process are to the server.
+const CONTROLLERS: &str = "system:windlass";
+
 /// The API server, serving.
 pub(crate) struct ApiService {
     /// Where it is, for clients on this machine.
     pub(crate) url: String,
     /// The same without TLS, if that is served.
     pub(crate) insecure_url: Option<String>,
+    /// The server itself, for who asks it from within; there is none in tests.
+    server: Option<Arc<ApiServer>>,
+    /// By which clients know the server, in PEM.
+    pub(crate) root_ca: Arc<str>,
     store: Arc<dyn Store>,
     /// How long a drain may take: what a request may, and a little more.
     patience: Duration,
@@ -108,6 +117,7 @@ impl ApiService {
         let given = tls.read()?;
         tls.warn_of_open_keys();
         let pki = credentials.prepare(&given)?;
+        let root_ca = pki.ca.as_str().into();
         let tls = ServerTls::new(tls, &pki, &given)?;
         let folder = datadir::pki(directory.path());
         let signer = signer::Authority::read(&folder)?;
@@ -131,6 +141,7 @@ impl ApiService {
         let server = ApiServer::start(config, store.clone()).await;
         let server = server.context("the API server did not start")?;
         let (stop_tx, stop_rx) = watch::channel(false);
+        let within = Some(Arc::clone(&server));
         let insecure_url = plain.as_ref().map(|plain| plain.url.clone());
         let secure =
             windlass_apiserver::serve(server.clone(), listener, tls.subscribe(), until_told(stop_rx.clone()));
@@ -149,10 +160,27 @@ impl ApiService {
             }
         });
         let renewing = tokio::spawn(async move {
-            tokio::join!(credentials.keep_fresh(pki, given, tls), files.follow());
+            tokio::join!(credentials.keep_fresh(pki, given, tls), files.follow(reload::INTERVAL));
         });
         tracing::info!(%url, %advertise, "the API server is ready");
-        Ok(ApiService { url, insecure_url, store, patience, stop_tx, serving, renewing, audit })
+        Ok(ApiService {
+            url,
+            insecure_url,
+            server: within,
+            root_ca,
+            store,
+            patience,
+            stop_tx,
+            serving,
+            renewing,
+            audit,
+        })
+    }
+
+    /// A client within this process, which may do everything.
+    pub(crate) fn client(&self) -> Option<Client> {
+        let server = self.server.as_ref()?;
+        Some(Client::new(Direct::new(server, CONTROLLERS, &[MASTERS]), "default"))
     }
 
     /// Waits until it ends of its own accord, which it never should, and says why it did.
@@ -363,6 +391,8 @@ mod tests {
         ApiService {
             url: String::new(),
             insecure_url: None,
+            server: None,
+            root_ca: "".into(),
             store,
             patience: LAST_WORDS,
             stop_tx,

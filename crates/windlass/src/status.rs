@@ -11,10 +11,12 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use rustls_pki_types::ServerName;
+use serde_json::Value;
 
 use crate::{
     args::DataDir,
-    datadir,
+    datadir::{self, CONTROLLERS},
+    exit::chain,
     kubeconfig::{self, Admin},
     table::table,
     tls::{certificates, private_key, provider, roots},
@@ -22,6 +24,9 @@ use crate::{
 
 /// A server that has not answered by then is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Characters of an error that fit a line.
+const MOST_ERROR: usize = 100;
 
 /// More than any list of checks needs.
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
@@ -38,6 +43,12 @@ pub(crate) fn run(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()>
     };
     let rows: Vec<_> = endpoints.iter().map(|(service, url)| vec![service.clone(), url.clone()]).collect();
     writeln!(out, "{}\n", table(&["SERVICE", "ADDRESS"], &rows))?;
+    if let Some(url) = endpoints.get(CONTROLLERS) {
+        match controllers(url) {
+            Ok(rows) => writeln!(out, "{}\n", table(&CONTROLLER_HEADER, &rows))?,
+            Err(error) => writeln!(out, "no answer from {url}: {}\n", chain(&error))?,
+        }
+    }
     let url = endpoints.get("apiserver").context("endpoints.json does not name an API server")?;
     let Answer { code, body } =
         ask(url, "/readyz?verbose", None, directory).with_context(|| format!("no answer from {url}"))?;
@@ -50,6 +61,30 @@ pub(crate) fn run(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()>
         bail!("not ready: {url}/readyz answered {code}");
     }
     Ok(writeln!(out, "ready")?)
+}
+
+const CONTROLLER_HEADER: [&str; 5] = ["CONTROLLER", "STATE", "WAITING", "FAILING", "LAST ERROR"];
+
+/// How each controller is, as rows.
+fn controllers(url: &str) -> anyhow::Result<Vec<Vec<String>>> {
+    let address: SocketAddr = url.strip_prefix("http://").unwrap_or(url).parse().context("not an address")?;
+    let mut stream = connect(address)?;
+    let Answer { body, .. } = talk(&mut stream, address, "/status", None)?;
+    let all: Vec<Value> = serde_json::from_str(&body).context("it says something else")?;
+    let text = |one: &Value, field: &str| match &one[field] {
+        Value::Null => String::new(),
+        Value::String(text) => text.chars().take(MOST_ERROR).collect(),
+        other => other.to_string(),
+    };
+    let fields = ["name", "state", "queueLength", "failing", "lastError"];
+    Ok(all.iter().map(|one| fields.map(|field| text(one, field)).to_vec()).collect())
+}
+
+fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(socket)
 }
 
 /// The lines `[+]name ok` and `[-]name failed: why`, as rows.
@@ -69,13 +104,11 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// One request as the administrator: it asks, or sends JSON. HTTP/1.0 keeps it simple: the answer ends where the connection does, and is never chunked.
+/// One request as the administrator: it asks, or sends JSON.
 pub(crate) fn ask(url: &str, path: &str, sent: Option<&str>, directory: &Path) -> anyhow::Result<Answer> {
     let address: SocketAddr =
         url.strip_prefix("https://").unwrap_or(url).parse().context("not an address")?;
-    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    let socket = connect(address)?;
     let Admin { ca, name, identity } = kubeconfig::read(directory)?;
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
@@ -86,6 +119,16 @@ pub(crate) fn ask(url: &str, path: &str, sent: Option<&str>, directory: &Path) -
         None => ServerName::IpAddress(address.ip().into()),
     };
     let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name)?, socket);
+    talk(&mut stream, address, path, sent)
+}
+
+/// HTTP/1.0 keeps it simple: the answer ends where the connection does, and is never chunked.
+fn talk(
+    stream: &mut (impl Read + Write),
+    address: SocketAddr,
+    path: &str,
+    sent: Option<&str>,
+) -> anyhow::Result<Answer> {
     let method = if sent.is_some() { "POST" } else { "GET" };
     write!(stream, "{method} {path} HTTP/1.0\r\nhost: {address}\r\naccept: */*\r\nuser-agent: windlass\r\n")?;
     match sent {

@@ -1,6 +1,6 @@
 //! Joins the services: starts them in order, says when they are ready, ends them when a signal comes.
 //!
-//! There is one so far. Each further one is a function here and a file of its own beside `serve.rs`.
+//! The API server is in `serve.rs`, the controllers are in `controllers.rs`.
 
 use std::{
     io::{IsTerminal, Write},
@@ -12,36 +12,41 @@ use std::{
 use anyhow::Context;
 use tokio::runtime;
 
+use windlass_housekeeping::Options;
+
 use crate::{
-    args::Service,
-    datadir::{self, DataDirectory, Endpoints},
-    flags::ServeConfig,
+    args::UpPlan,
+    controllers::{self, Controllers, Plan},
+    datadir::{self, CONTROLLERS, DataDirectory, Endpoints},
+    flags::Backend,
     serve::ApiService,
     signals::Signals,
 };
 
 /// Runs until a signal comes or something fails.
-pub(crate) fn run(config: ServeConfig, without: &[Service], out: &mut dyn Write) -> anyhow::Result<()> {
-    tracing::debug!(?without, "services left out");
+pub(crate) fn run(plan: UpPlan, out: &mut dyn Write) -> anyhow::Result<()> {
     let runtime =
         runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let outcome = runtime.block_on(until_stopped(config, out));
+    let outcome = runtime.block_on(until_stopped(plan, out));
     // A store that is still being opened when a signal comes is not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-async fn until_stopped(config: ServeConfig, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn until_stopped(plan: UpPlan, out: &mut dyn Write) -> anyhow::Result<()> {
     let begin = Instant::now();
     let mut signals = Signals::take().context("cannot listen to signals")?;
-    let directory = Arc::new(DataDirectory::take(config.data_dir.path())?);
-    let storage = config.backend.describe();
-    let mut apiserver = tokio::select! {
-        started = ApiService::start(config, &directory) => started?,
+    let directory = Arc::new(DataDirectory::take(plan.server.data_dir.path())?);
+    let storage = plan.server.backend.describe();
+    let started = tokio::select! {
+        started = start(plan, &directory) => started?,
         _ = signals.next() => return Ok(()),
     };
+    let (mut apiserver, controllers) = started;
     let mut endpoints = Endpoints::from([("apiserver".to_owned(), apiserver.url.clone())]);
     endpoints.extend(apiserver.insecure_url.clone().map(|url| ("insecure".to_owned(), url)));
+    let pages = controllers.as_ref().and_then(|controllers| controllers.url.clone());
+    endpoints.extend(pages.map(|url| (CONTROLLERS.to_owned(), url)));
     directory.write_endpoints(&endpoints)?;
     // Whoever started us may have closed stdout; that is no reason to stop.
     let _ = out.write_all(banner(&endpoints, directory.path(), &storage, begin.elapsed()).as_bytes());
@@ -53,6 +58,10 @@ async fn until_stopped(config: ServeConfig, out: &mut dyn Write) -> anyhow::Resu
     };
     directory.forget_endpoints();
     let ended = async {
+        // Controllers are clients: they go first, and give back what they hold.
+        if let Some(controllers) = controllers {
+            controllers.stop().await;
+        }
         match failure {
             None => apiserver.drain().await,
             Some(failure) => {
@@ -68,6 +77,36 @@ async fn until_stopped(config: ServeConfig, out: &mut dyn Write) -> anyhow::Resu
     tokio::select! {
         outcome = ended => outcome,
         code = signals.next() => std::process::exit(code),
+    }
+}
+
+/// Starts the server, and then the controllers that are its clients.
+async fn start(
+    plan: UpPlan,
+    directory: &Arc<DataDirectory>,
+) -> anyhow::Result<(ApiService, Option<Controllers>)> {
+    let UpPlan { server, housekeeping, reconcilers, config } = plan;
+    let is_shared = matches!(server.backend, Backend::Etcd(_));
+    let apiserver = ApiService::start(server, directory).await?;
+    let Some(client) = apiserver.client().filter(|_| housekeeping || !reconcilers.is_empty()) else {
+        return Ok((apiserver, None));
+    };
+    let options = Options { root_ca: Some(Arc::clone(&apiserver.root_ca)), ..Options::default() };
+    let housekeeping = housekeeping.then_some(options);
+    let pages = Some(controllers::any_port());
+    let plan = Plan { housekeeping, reconcilers, config, is_shared, pages };
+    let definitions = controllers::definitions(&plan.reconcilers);
+    let controllers = async {
+        controllers::install(&client, &definitions).await?;
+        Controllers::start(client, plan).await
+    };
+    match controllers.await {
+        Ok(controllers) => Ok((apiserver, Some(controllers))),
+        Err(error) => {
+            // The server is well; why it ends is what people need to know.
+            let _ = apiserver.drain().await;
+            Err(error)
+        }
     }
 }
 

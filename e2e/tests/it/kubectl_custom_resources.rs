@@ -286,7 +286,8 @@ fn a_definition_waits_for_an_object_that_is_held() {
 
 #[test]
 fn a_definition_of_old_is_installed_and_read_back() {
-    let server = Server::start();
+    // A sample has the same plural.
+    let server = Server::start_with(&["--without", "samples"]);
     let old = "
 apiVersion: apiextensions.k8s.io/v1beta1
 kind: CustomResourceDefinition

@@ -23,32 +23,6 @@ fn in_the_background_the_object_goes_at_once() {
 }
 
 #[test]
-fn in_the_foreground_the_object_waits_for_its_dependents() {
-    let server = with_web();
-    server.kubectl("delete deploy web --cascade=foreground --wait=false").ok();
-    assert_eq!(field(&server, "deploy web", ".metadata.finalizers"), r#"["foregroundDeletion"]"#);
-    assert_ne!(field(&server, "deploy web", ".metadata.deletionTimestamp"), "");
-    assert_eq!(field(&server, "deploy web", ".metadata.deletionGracePeriodSeconds"), "0");
-    server.kubectl("delete deploy web --cascade=foreground --wait=false").ok();
-    assert_eq!(field(&server, "deploy web", ".metadata.finalizers"), r#"["foregroundDeletion"]"#);
-    // What the garbage collector does when the dependents are gone.
-    server.kubectl(r#"patch deploy web --type=merge -p '{"metadata":{"finalizers":null}}'"#).ok();
-    contains(&server.kubectl("get deploy web").fails(), &["NotFound"]);
-}
-
-#[test]
-fn orphaning_waits_for_the_dependents_to_be_let_go() {
-    let server = with_web();
-    server.kubectl("delete deploy web --cascade=orphan --wait=false").ok();
-    assert_eq!(field(&server, "deploy web", ".metadata.finalizers"), r#"["orphan"]"#);
-    assert_ne!(field(&server, "deploy web", ".metadata.deletionTimestamp"), "");
-    server
-        .kubectl(r#"patch deploy web --type=json -p '[{"op":"remove","path":"/metadata/finalizers/0"}]'"#)
-        .ok();
-    contains(&server.kubectl("get deploy web").fails(), &["NotFound"]);
-}
-
-#[test]
 fn a_finalizer_keeps_the_object_until_it_is_removed() {
     let server = Server::start();
     create(&server, &config("kept").replace("name: kept", "name: kept, finalizers: [example.com/keep]"));
@@ -101,14 +75,4 @@ fn a_pod_on_a_node_is_given_time_and_force_takes_it() {
     assert_eq!(field(&server, "pod one", ".metadata.deletionGracePeriodSeconds"), "5");
     server.kubectl("delete pod one --grace-period=0 --force").ok();
     contains(&server.kubectl("get pod one").fails(), &["NotFound"]);
-}
-
-#[test]
-fn a_namespace_being_deleted_takes_nothing_new() {
-    let server = Server::start();
-    create(&server, "{apiVersion: v1, kind: Namespace, metadata: {name: old}}");
-    server.kubectl("delete ns old --wait=false").ok();
-    contains(&server.kubectl("get ns old").ok(), &["Terminating"]);
-    let refused = server.kubectl("create -n old -f -").yaml(&config("late")).fails();
-    contains(&refused, &["(Forbidden)", "because it is being terminated"]);
 }

@@ -1,7 +1,10 @@
 //! Tokens as people get and show them: `kubectl create token`, `kubectl --token`, a token file that changes under a
 //! running server, and `windlass token`.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use windlass_e2e::{Server, eventually};
 
@@ -131,4 +134,20 @@ fn kubectl_can_be_kept_out_or_made_to_bring_a_token_that_ends_soon() {
     });
     let told = with_token(&server, &long, "get ns").stderr;
     contains(&told, &["kubectl needs an ephemeral token, and this one expires too late"]);
+}
+
+#[test]
+fn a_watch_ends_soon_after_its_token_has_expired() {
+    /// How long the token lasts, how far clocks may differ, and how often it is looked at.
+    const MOST: Duration = Duration::from_secs(2 + 5 + 4);
+    let server = Server::start();
+    let token = server.windlass("token create --user jane --group system:masters --allow-system --ttl 2s");
+    let begun = Instant::now();
+    let kubeconfig = server.kubeconfig_with_token(token.trim());
+    let watch = server.kubectl("get ns --watch").env("KUBECONFIG", kubeconfig.to_str().expect("text"));
+    let (shown, _) = watch.spawn().finish();
+    let took = begun.elapsed();
+    contains(&shown, &["kube-system"]);
+    // A busy machine takes its time to see it.
+    assert!(took < MOST + Duration::from_secs(3), "it took {took:?}");
 }

@@ -8,11 +8,13 @@ mod clients_print;
 #[path = "../../../crates/apiserver/tests/it/hooks.rs"]
 #[allow(dead_code)]
 mod hooks;
+mod hub;
 mod kubectl_access;
 mod kubectl_admission;
 mod kubectl_apply;
 mod kubectl_apply_server_side;
 mod kubectl_audit;
+mod kubectl_cascade;
 mod kubectl_change;
 mod kubectl_create;
 mod kubectl_custom_resources;
@@ -35,6 +37,10 @@ mod pages;
 #[path = "../../../crates/apiserver/tests/it/provider.rs"]
 #[allow(dead_code)]
 mod provider;
+#[path = "../../../crates/samples/tests/it/redis.rs"]
+#[allow(dead_code)]
+mod redis;
 mod restart_keeps_data;
+mod samples;
 mod secrets_at_rest;
 mod watch_load;

@@ -1,6 +1,6 @@
 //! Objects that tests begin with, and short ways to make and to ask for them.
 
-use windlass_e2e::Server;
+use windlass_e2e::{Server, eventually};
 
 /// A deployment with one container, two ports and two variables.
 pub(crate) const WEB: &str = "
@@ -78,6 +78,28 @@ pub(crate) fn create(server: &Server, text: &str) -> String {
 #[track_caller]
 pub(crate) fn field(server: &Server, object: &str, path: &str) -> String {
     server.kubectl(&format!("get {object} -o jsonpath='{{{path}}}'")).ok()
+}
+
+/// Waits until there is no such object.
+#[track_caller]
+pub(crate) fn is_gone(server: &Server, object: &str) {
+    eventually(|| {
+        let ran = server.kubectl(&format!("get {object}")).run();
+        if ran.stderr.contains("NotFound") { Ok(()) } else { Err(format!("{object} is there: {ran:?}")) }
+    });
+}
+
+/// Waits until a field is as it should be.
+#[track_caller]
+pub(crate) fn becomes(server: &Server, object: &str, path: &str, expected: &str) {
+    eventually(|| {
+        let ran = server.kubectl(&format!("get {object} -o jsonpath='{{{path}}}'")).run();
+        if ran.code == 0 && ran.stdout == expected {
+            Ok(())
+        } else {
+            Err(format!("{path} of {object}: {ran:?}"))
+        }
+    });
 }
 
 /// The cells of a table, without the heading.

@@ -34,7 +34,7 @@ use self::unit::Unit;
 pub use self::{health::Check, serve::Pages};
 use crate::{
     Context, Controller, Election, Events, HubConfig, Informers, Leadership, ReconcilerConfig, Registration,
-    election::ElectionError, metrics::Metrics, registry::BuildError,
+    config::LeaderElectionConfig, election::ElectionError, metrics::Metrics, registry::BuildError,
 };
 
 /// How long events may take to be written once everything else has stopped.
@@ -139,17 +139,12 @@ impl Manager {
         registrations: &[Registration],
         config: &HubConfig,
     ) -> Result<Self, ConfigError> {
-        let manager = Manager::new(client.clone());
+        let manager = Manager::new(client);
         for registration in registrations {
             manager.add(registration.name, registration.build)?;
         }
         manager.apply(config)?;
-        let wanted = &config.leader_election;
-        if wanted.enabled {
-            let (namespace, name) = (&wanted.namespace, &wanted.name);
-            let election = Election::new(client, namespace, name, &host(), wanted.durations())?;
-            manager.elect(election);
-        }
+        manager.elect_as(&config.leader_election)?;
         Ok(manager)
     }
 
@@ -171,6 +166,15 @@ impl Manager {
     pub fn elect(&self, election: Election) {
         self.0.has_election.get_or_init(|| ());
         *self.0.election.lock() = Some(election);
+    }
+
+    /// The same, as a configuration says, if it wants an election at all.
+    pub fn elect_as(&self, wanted: &LeaderElectionConfig) -> Result<(), ConfigError> {
+        if wanted.enabled {
+            let (client, namespace, name) = (self.0.client.clone(), &wanted.namespace, &wanted.name);
+            self.elect(Election::new(client, namespace, name, &host(), wanted.durations())?);
+        }
+        Ok(())
     }
 
     /// Adds something that readiness depends on.

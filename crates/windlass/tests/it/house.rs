@@ -46,7 +46,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("housekeeping", &["runtime"]),
     ("samples", &["runtime"]),
     ("testkit", &["apiserver", "store"]),
-    ("windlass", &["access", "apiserver", "machinery", "store"]),
+    ("windlass", &["access", "apiserver", "housekeeping", "machinery", "runtime", "samples", "store"]),
 ];
 
 #[test]

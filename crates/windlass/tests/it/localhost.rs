@@ -3,6 +3,7 @@
 //! refused; so nothing but the rule decides here.
 
 use std::{
+    fs,
     io::{Read, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     thread,
@@ -11,6 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use http::Request;
+use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
@@ -410,7 +413,7 @@ fn over_tls_nobody_is_local() {
 #[test]
 fn whoever_turns_it_on_is_told_at_every_start_and_can_see_it() {
     let local = Local::trusting();
-    let log = std::fs::read_to_string(local.directory.path().join("stderr")).expect("a log");
+    let log = fs::read_to_string(local.directory.path().join("stderr")).expect("a log");
     assert!(log.contains("--authn-allow-localhost") && log.contains("--insecure-port"), "{log}");
     assert_eq!(local.server.endpoints["insecure"], format!("http://127.0.0.1:{}", local.port));
     let ready =
@@ -453,4 +456,34 @@ fn flags_that_would_let_others_in_exit_with_64() {
             stderr(windlass(here.path()).args(["up", "--secure-port", "0"]).args(flags.split(' ')), 64);
         assert!(told.contains(expected), "{flags}: {told}");
     }
+}
+
+#[test]
+fn what_the_rule_refuses_is_in_the_audit_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (policy, log) = (folder.path().join("policy.yaml"), folder.path().join("audit.log"));
+    fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]")
+        .expect("a file");
+    let (policy, path) = (policy.display().to_string(), log.display().to_string());
+    let flags = ["--authn-allow-localhost", "--audit-policy-file", &policy, "--audit-log-path", &path];
+    let local = Local::start(&flags);
+    let answer = local.exchange(&format!("{GET}{OWN}X-Forwarded-For: 10.1.2.3\r\n\r\n"));
+    assert_eq!(codes(&answer), [403]);
+    assert_eq!(local.server.end(Signal::TERM), Some(0));
+    let log = fs::read_to_string(log).expect("a log");
+    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let refused =
+        |event: &&Value| event["requestURI"] == "/version" && event["responseStatus"]["code"] == 403;
+    assert_eq!(events.iter().filter(refused).count(), 1, "{log}");
+}
+
+#[test]
+fn a_refusal_is_read_to_its_end_and_the_connection_goes_on() {
+    let local = Local::start(&[]);
+    let body = "x".repeat(200_000);
+    let refused = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\n{OWN}Authorization: Bearer nobody-knows-this\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    assert_eq!(codes(&local.exchange(&format!("{refused}{GET}{OWN}\r\n"))), [401, 200]);
 }

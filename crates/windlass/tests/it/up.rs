@@ -41,7 +41,7 @@ fn when_it_is_ready_everything_is_in_the_directory_and_private() {
     ] {
         assert_eq!(mode(&data_dir.join(name)), expected, "{name}");
     }
-    assert_eq!(server.endpoints.keys().collect::<Vec<_>>(), ["apiserver"]);
+    assert_eq!(server.endpoints.keys().collect::<Vec<_>>(), ["apiserver", "controllers"]);
     assert!(server.endpoints["apiserver"].starts_with("https://127.0.0.1:"), "{:?}", server.endpoints);
 }
 
@@ -86,6 +86,12 @@ fn bad_flags_exit_with_64_and_are_named() {
         ("up --bind-address 192.0.2.1", "--bind-address 192.0.2.1", "an address of this machine"),
         ("up --backend etcd", "--backend etcd", "--etcd-servers"),
         ("--log-format yaml", "--log-format", "json"),
+        ("up --hub-config none.yaml", "--hub-config none.yaml", "No such file"),
+        ("hub --config none.yaml", "--config none.yaml", "No such file"),
+        ("hub --kubeconfig none", "--kubeconfig none", "failed to read kubeconfig"),
+        ("reconciler bar", "bar: expected one of", "redis-migration"),
+        ("reconciler foo --graph", "foo", "no phases"),
+        ("reconciler redis-migration --graph png", "--graph", "mermaid, dot"),
         ("--frobnicate", "--frobnicate", "Usage"),
         (
             "up --etcd-servers https://a --etcd-cafile none.pem",
@@ -230,4 +236,36 @@ fn help_shows_how_to_begin() {
     {
         assert!(told.contains(flag), "{flag} is not in {told}");
     }
+}
+
+#[test]
+fn a_configuration_of_the_hub_that_is_wrong_exits_with_64_and_the_field_is_named() {
+    let here = here();
+    for (text, expected) in [
+        ("reconcilers: {foo: {worker: 4}}", "unknown field `worker`"),
+        ("reconcilers: {bar: {}}", "there is no reconciler \"bar\""),
+        ("leader-election: {enabled: true, lease-duration: 1s}", "lease"),
+        ("reconcilers: {}\nreconcilers: {}", "twice"),
+        ("[]", "expected"),
+        ("reconcilers: {foo: {timeout: soon}}", "expected a duration"),
+    ] {
+        fs::write(here.path().join("hub.yaml"), text).expect("written");
+        let told =
+            stderr(windlass(here.path()).args(["up", "--secure-port", "0", "--hub-config", "hub.yaml"]), 64);
+        assert!(told.contains("hub.yaml") && told.contains(expected), "{text}: {told}");
+    }
+}
+
+#[test]
+fn the_kinds_and_the_phases_that_are_bundled_are_printed() {
+    let here = here();
+    let kinds = stdout(windlass(here.path()).arg("crds"), 0);
+    for name in ["foos.samplecontroller.k8s.io", "networks.samplecrd.k8s.io", "ats.demo.wukong.com"] {
+        assert!(kinds.contains(&format!("name: {name}")), "{kinds}");
+    }
+    let graph = ["reconciler", "redis-migration", "--graph"];
+    let mermaid = stdout(windlass(here.path()).args(graph), 0);
+    assert!(mermaid.starts_with("stateDiagram-v2") && mermaid.contains("Precheck --> Migrate"), "{mermaid}");
+    let dot = stdout(windlass(here.path()).args(graph).arg("dot"), 0);
+    assert!(dot.starts_with("digraph"), "{dot}");
 }
