@@ -82,8 +82,14 @@ impl Server {
     /// Kills it without a warning and starts it again on the same data and the same port.
     #[track_caller]
     pub fn crash(&mut self) {
-        drop(self.running.take().expect("it runs"));
+        self.kill();
         self.spawn();
+    }
+
+    /// Kills it without a warning.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        drop(self.running.take().expect("it runs"));
     }
 
     /// Ends it as an operator does, which must succeed.

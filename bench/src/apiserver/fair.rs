@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Bench,
+    bare::Bare,
     client::{Answer, Asked, Endpoint},
     kubeconfig,
     objects::{self, JSON, collection},
@@ -73,8 +74,6 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
     let holder = identity(&data, "bench-holder", server.process_id())?;
 
     let (idle_time, busy_time) = (bench.scale.turn * 4, bench.scale.turn * 8);
-    say(&format!("fair: one client for {idle_time:?}…"));
-    let mut idle = behave_both(&modest, idle_time).await?;
     let mut section = Section::new("Fairness");
     let mut table = Table::new(&[
         "a well-behaved client",
@@ -87,6 +86,13 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
     ]);
     let mut longest = Duration::ZERO;
     for greed in [Greed::Searches, Greed::Pages] {
+        say(&format!("fair: one client for {idle_time:?}, {}…", greed.calm()));
+        let elsewhere = match greed {
+            Greed::Searches => None,
+            Greed::Pages => Some(Elsewhere::begin(bench, admin, &greed.path(bench.scale.page)).await?),
+        };
+        let mut idle = behave_both(&modest, idle_time).await?;
+        elsewhere.map(Elsewhere::end).transpose()?;
         say(&format!(
             "fair: the same beside {GREEDY} clients that ask for {} for {busy_time:?}…",
             greed.text()
@@ -103,7 +109,7 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
             section.outcomes.push(Outcome {
                 what: format!("p99 of {} beside greedy {}", ask.text(), greed.text()),
                 ours: time(cells[3]),
-                yardstick: format!("idle {}", time(cells[1])),
+                yardstick: format!("{} {}", greed.calm(), time(cells[1])),
                 measured: cells[3] / cells[1].max(1.0),
                 unit: "",
                 goal: Goal::AtMost(SLOWER),
@@ -132,8 +138,9 @@ pub(crate) async fn measure(bench: &Bench) -> anyhow::Result<Section> {
     section.notes.push(format!(
         "{GREEDY} greedy clients have {CONNECTIONS} connections each and never rest; a well-behaved one asks, and rests for \
          {REST:?}. All are users of one level of a server with {} + {} seats, of {} objects. A search looks at all of them \
-         and finds none, so only the server works; a page is of {}, and taking it costs the clients, who share the cores \
-         with the server at the lowest priority, more than it.",
+         and finds none, so only the server works. A page is of {}, and taking it costs the clients more than the server, with \
+         which they share the cores. So what counts as idle beside pages is the same client while the greedy ones take the \
+         same bytes from another server, which does nothing but send them.",
         SEATS[0],
         SEATS[1],
         count(bench.scale.listed as u64),
@@ -211,6 +218,14 @@ impl Greed {
         match self {
             Greed::Searches => "searches",
             Greed::Pages => "pages",
+        }
+    }
+
+    /// What the well-behaved client is compared with: itself, while it has the server for itself.
+    fn calm(self) -> &'static str {
+        match self {
+            Greed::Searches => "idle",
+            Greed::Pages => "pages of another server",
         }
     }
 
@@ -354,6 +369,27 @@ impl Flood {
         self.running.join()?;
         let answers = self.answers.iter().map(|n| n.load(Ordering::Relaxed)).collect();
         Ok((answers, self.refused.load(Ordering::Relaxed)))
+    }
+}
+
+/// The greedy clients at a server that is not ours, with the same bytes.
+struct Elsewhere {
+    _bare: Bare,
+    flood: Flood,
+}
+
+impl Elsewhere {
+    async fn begin(bench: &Bench, admin: &Endpoint, path: &str) -> anyhow::Result<Self> {
+        let folder = bench.folder("bare-fair")?;
+        fs::write(folder.join("page"), admin.connect().await?.fetch(admin.get(path)).await?)?;
+        let bare = Bare::start(&folder)?;
+        let clients = (0..GREEDY).map(|_| Arc::clone(&bare.endpoint)).collect();
+        let flood = Flood::begin(clients, "/page".to_owned())?;
+        Ok(Elsewhere { _bare: bare, flood })
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        self.flood.end().map(drop)
     }
 }
 

@@ -34,6 +34,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long controllers may take to stop: what they are given themselves, and time to write events.
 const STOP: Duration = Duration::from_secs(8);
 
+/// The lease of servers that share a store.
+const SERVERS: &str = "windlass-servers";
+
 /// Who says in the managed fields of a definition that it is one of ours.
 const INSTALLER: &str = "windlass";
 
@@ -123,7 +126,10 @@ impl Controllers {
             windlass_housekeeping::add_to(&manager, options)?;
         }
         let mut election = config.leader_election.clone();
-        election.enabled |= plan.is_shared;
+        if plan.is_shared && !election.enabled {
+            // A hub beside them has a lease of its own.
+            (election.enabled, election.name) = (true, SERVERS.to_owned());
+        }
         let taken = manager.apply(&config).and_then(|()| manager.elect_as(&election));
         taken.map_err(|error| match &file {
             Some(file) => Usage(format!("{}: {error}", file.display())),

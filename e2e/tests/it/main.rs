@@ -43,4 +43,5 @@ mod redis;
 mod restart_keeps_data;
 mod samples;
 mod secrets_at_rest;
+mod two_servers;
 mod watch_load;
