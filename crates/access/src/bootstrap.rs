@@ -3,7 +3,7 @@
 //! A token is `ID.SECRET`; what it is good for stands in a Secret of the type [`TYPE`]. Start at
 //! [`BootstrapToken::parse`].
 
-use jiff::Timestamp;
+use jiff::{Timestamp, fmt::temporal::Pieces};
 
 use crate::{User, tokens::is_same_secret};
 
@@ -50,9 +50,9 @@ impl<'a> BootstrapToken<'a> {
         if !is_same("token-id", self.id) || !is_same("token-secret", self.secret) {
             return Err("it is not the one in its secret");
         }
-        let expires = match value("expiration") {
+        let expires = match value("expiration").filter(|text| !text.is_empty()) {
             None => None,
-            Some(text) => Some(text.parse::<Timestamp>().map_err(|_| "its expiration is not a time")?),
+            Some(text) => expiration(&text).ok_or("its expiration is not a time")?,
         };
         if expires.is_some_and(|expires| expires <= now) {
             return Err("it has expired");
@@ -70,6 +70,17 @@ impl<'a> BootstrapToken<'a> {
         }
         Ok((User::new(format!("system:bootstrap:{}", self.id), groups).authenticated(), expires))
     }
+}
+
+/// When that is, if ever; `None` if it is no time. People who mean never write times that are later than a timestamp can
+/// be, such as the last second of the year 9999.
+fn expiration(text: &str) -> Option<Option<Timestamp>> {
+    if let Ok(at) = text.parse() {
+        return Some(Some(at));
+    }
+    let pieces = Pieces::parse(text).ok()?;
+    let is_time = pieces.time().is_some() && pieces.offset().is_some();
+    (is_time && pieces.date().year() > 0).then_some(None)
 }
 
 /// Whether it is `system:bootstrappers:SOMETHING`.
@@ -136,6 +147,10 @@ mod tests {
         );
         assert_eq!(expires.map(|at| at.to_string()).as_deref(), Some("2027-06-01T00:00:00Z"));
         assert!(judge(&[("expiration", None), ("auth-extra-groups", None)]).is_ok());
+        for never in ["", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-07:00"] {
+            let (_, expires) = judge(&[("expiration", Some(never))]).expect("a good token");
+            assert_eq!(expires, None, "{never}");
+        }
         for change in [
             ("token-secret", Some("0123456789abcdeg")),
             ("token-secret", Some("")),
@@ -143,6 +158,8 @@ mod tests {
             ("token-id", Some("abcdeg")),
             ("expiration", Some("2027-01-01T00:00:00Z")),
             ("expiration", Some("soon")),
+            ("expiration", Some("9999-12-32T23:59:59Z")),
+            ("expiration", Some("9999-12-31")),
             ("usage-bootstrap-authentication", Some("yes")),
             ("usage-bootstrap-authentication", None),
             ("auth-extra-groups", Some("system:masters")),

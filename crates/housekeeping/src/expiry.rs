@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, fmt::temporal::Pieces};
 use k8s_openapi::api::{
     certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
     core::v1::Secret,
@@ -102,8 +102,19 @@ fn fate_of_token(secret: &Secret) -> Fate {
     if text.0.is_empty() {
         return Fate::Stays;
     }
-    let time = std::str::from_utf8(&text.0).ok().and_then(|text| text.parse::<Timestamp>().ok());
-    Fate::GoesAt(time.unwrap_or(Timestamp::MIN))
+    let fate = std::str::from_utf8(&text.0).ok().and_then(fate_at);
+    fate.unwrap_or(Fate::GoesAt(Timestamp::MIN))
+}
+
+/// What becomes of something with this time; `None` if it is none. People who mean never write times that are later
+/// than a timestamp can be, such as the last second of the year 9999.
+fn fate_at(text: &str) -> Option<Fate> {
+    if let Ok(at) = text.parse() {
+        return Some(Fate::GoesAt(at));
+    }
+    let pieces = Pieces::parse(text).ok()?;
+    let is_time = pieces.time().is_some() && pieces.offset().is_some();
+    (is_time && pieces.date().year() > 0).then_some(Fate::Stays)
 }
 
 /// When a request for a certificate goes.

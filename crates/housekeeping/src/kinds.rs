@@ -2,13 +2,22 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    fmt::Debug,
     sync::Arc,
 };
 
 use kube::{
-    Api, Client, Resource,
-    core::{ApiResource, DynamicResourceScope},
+    Api, Client,
+    api::{DynamicObject, ListParams},
+    core::{ApiResource, PartialObjectMeta},
 };
+use serde::de::DeserializeOwned;
+
+/// Most objects of one page.
+const PAGE: u32 = 500;
+
+/// What is asked for of objects of any kind: only this is sent.
+pub(crate) type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// A kind in one of its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,14 +33,34 @@ impl Kind {
         verbs.iter().all(|verb| self.verbs.iter().any(|own| own == verb))
     }
 
-    /// Its objects in a namespace; all of them where the kind has none.
-    pub(crate) fn api<K>(&self, client: &Client, namespace: &str) -> Api<K>
-    where
-        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
-    {
-        match self.is_namespaced && !namespace.is_empty() {
-            true => Api::namespaced_with(client.clone(), namespace, &self.resource),
-            false => Api::all_with(client.clone(), &self.resource),
+    /// Its objects, wherever they are.
+    pub(crate) fn everywhere(&self, client: &Client) -> Api<Metadata> {
+        Api::all_with(client.clone(), &self.resource)
+    }
+
+    /// Its objects in a namespace, or those in none where the kind has none. `None` where the namespace is not known:
+    /// who forgets it does not mean all of them.
+    pub(crate) fn within(&self, client: &Client, namespace: &str) -> Option<Api<Metadata>> {
+        match (self.is_namespaced, namespace) {
+            (true, "") => None,
+            (true, namespace) => Some(Api::namespaced_with(client.clone(), namespace, &self.resource)),
+            (false, _) => Some(self.everywhere(client)),
+        }
+    }
+}
+
+/// Shows all objects that are there, in pages.
+pub(crate) async fn each<K>(objects: &Api<K>, mut see: impl FnMut(K)) -> Result<(), kube::Error>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let list = objects.list(&page).await?;
+        list.items.into_iter().for_each(&mut see);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
         }
     }
 }
@@ -68,7 +97,8 @@ impl Kinds {
                     continue;
                 }
                 if stale {
-                    kinds.unknown.insert(api_version.clone(), "stale GroupVersion discovery".to_owned());
+                    let why = format!("stale GroupVersion discovery: {api_version}");
+                    kinds.unknown.insert(api_version.clone(), why);
                 }
                 for found in resources {
                     let (Some(plural), Some(kind)) =

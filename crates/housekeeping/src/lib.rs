@@ -99,3 +99,19 @@ fn code(error: &kube::Error) -> u16 {
         _ => 0,
     }
 }
+
+/// What the API server has said, or what has happened to the question, for people to read.
+fn text(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// `None` when the API server does not do this, or not any more because the kind went.
+fn served<T>(outcome: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+    match outcome {
+        Err(error) if matches!(code(&error), 404 | 405) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}

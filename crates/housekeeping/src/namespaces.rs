@@ -1,7 +1,9 @@
 //! Namespaces that are deleted: their content goes first, and then they go themselves.
 //!
 //! Kinds are found by discovery each time, so that custom ones are not forgotten. Pods go before everything else, because
-//! they use the rest. What is left, and why, is said in the conditions that `kubectl describe namespace` shows.
+//! they use the rest. Before each kind it is looked whether the namespace is still the one that was deleted: someone else
+//! may have let it go, and a new one of its name is not to be emptied. What is
+//! left, and why, is said in the conditions that `kubectl describe namespace` shows.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,15 +19,16 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams, Preconditions},
     core::PartialObjectMeta,
 };
 use parking_lot::Mutex;
-use windlass_runtime::{Action, Context, Controller, Key, ReconcileError, Reconciler, Scope};
+use windlass_runtime::{Action, Context, Controller, Key, Limits, ReconcileError, Reconciler, Scope};
 
 use crate::{
     Clock, Options, code,
-    kinds::{Kind, Kinds},
+    kinds::{Kind, Kinds, Metadata, each},
+    served, text,
 };
 
 /// The finalizer of a namespace's spec that is ours.
@@ -42,6 +45,9 @@ const FINALIZER_ESTIMATE: i64 = 15;
 
 /// How soon it is first looked whether content has gone.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
+
+/// How long at most to wait before what failed is tried again.
+const MOST_WAIT: Duration = Duration::from_secs(60);
 
 /// Empties namespaces.
 struct Namespaces {
@@ -64,8 +70,8 @@ struct Found {
 }
 
 impl Found {
-    fn failed(why: impl ToString) -> Self {
-        Found { failures: vec![why.to_string()], ..Found::default() }
+    fn failed(error: &kube::Error) -> Self {
+        Found { failures: vec![text(error)], ..Found::default() }
     }
 
     fn add(&mut self, other: Found) {
@@ -82,6 +88,9 @@ impl Found {
 #[derive(Debug, thiserror::Error)]
 #[error("the content of the namespace could not be deleted: {0}")]
 struct Undeleted(String);
+
+/// The namespace that was deleted is not there any more, though there may be another one of its name.
+struct Replaced;
 
 #[async_trait]
 impl Reconciler for Namespaces {
@@ -119,7 +128,12 @@ pub(crate) fn controller(context: &Context, options: &Options) -> Controller {
         clock: Arc::clone(&options.clock),
         waits: Mutex::default(),
     };
-    context.controller(emptying).reconciles(&namespaces).workers(options.namespace_workers)
+    let limits = Limits { most: MOST_WAIT, ..Limits::default() };
+    context
+        .controller(emptying)
+        .limits(limits, &context.metrics)
+        .reconciles(&namespaces)
+        .workers(options.namespace_workers)
 }
 
 fn finalizers(namespace: &Namespace) -> &[String] {
@@ -133,12 +147,14 @@ impl Namespaces {
         namespaces: &Api<Namespace>,
         namespace: Namespace,
     ) -> Result<Option<Duration>, ReconcileError> {
-        let name = namespace.name_any();
         let (found, kinds) = match Kinds::discover(&self.client).await {
-            Ok(kinds) => (self.empty_all(&name, &kinds).await, kinds),
+            Ok(kinds) => match self.empty_all(&namespace, &kinds).await {
+                Ok(found) => (found, kinds),
+                Err(Replaced) => return Ok(None),
+            },
             Err(error) => {
                 let mut nothing = Kinds::default();
-                nothing.unknown.insert(EVERYTHING.to_owned(), error.to_string());
+                nothing.unknown.insert(EVERYTHING.to_owned(), text(&error));
                 (Found::default(), nothing)
             }
         };
@@ -156,40 +172,55 @@ impl Namespaces {
         Ok(None)
     }
 
-    async fn empty_all(&self, namespace: &str, kinds: &Kinds) -> Found {
+    async fn empty_all(&self, namespace: &Namespace, kinds: &Kinds) -> Result<Found, Replaced> {
         let ours = kinds.preferred.iter().filter(|kind| kind.is_namespaced && kind.can(&["delete"])).cloned();
         let (pods, others): (Vec<_>, Vec<_>) = ours.partition(|kind| is_pods(kind));
         let mut found = Found::default();
         for pods in pods {
-            found.add(self.empty_kind(namespace, &pods).await);
+            found.add(self.empty_kind(namespace, &pods).await?);
         }
         if !found.remaining.is_empty() {
-            return found;
+            return Ok(found);
         }
         let each = stream::iter(others).map(|kind| async move { self.empty_kind(namespace, &kind).await });
         let mut each = std::pin::pin!(each.buffer_unordered(AT_ONCE));
         while let Some(one) = each.next().await {
-            found.add(one);
+            found.add(one?);
         }
-        found
+        Ok(found)
     }
 
-    async fn empty_kind(&self, namespace: &str, kind: &Arc<Kind>) -> Found {
-        match self.try_empty_kind(namespace, kind).await {
-            Ok(found) => found,
-            Err(error) => Found::failed(error),
+    async fn empty_kind(&self, namespace: &Namespace, kind: &Kind) -> Result<Found, Replaced> {
+        match self.is_same(namespace).await {
+            Ok(true) => {}
+            Ok(false) => return Err(Replaced),
+            Err(error) => return Ok(Found::failed(&error)),
         }
+        let emptied = self.try_empty_kind(&namespace.name_any(), kind).await;
+        Ok(emptied.unwrap_or_else(|error| Found::failed(&error)))
+    }
+
+    /// Whether this is still the namespace of its name.
+    async fn is_same(&self, namespace: &Namespace) -> Result<bool, kube::Error> {
+        let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
+        let now = namespaces.get_opt(&namespace.name_any()).await?;
+        Ok(now.is_some_and(|now| now.metadata.uid == namespace.metadata.uid))
     }
 
     async fn try_empty_kind(&self, namespace: &str, kind: &Kind) -> Result<Found, kube::Error> {
-        let objects: Api<Metadata> = kind.api(&self.client, namespace);
-        let options = DeleteParams::background();
+        let Some(objects) = kind.within(&self.client, namespace) else { return Ok(Found::default()) };
         let is_done = kind.can(&["deletecollection"])
-            && served(objects.delete_collection(&options, &ListParams::default()).await)?.is_some();
-        if !is_done {
-            delete_each(&objects, &options, list(&objects, kind).await?).await?;
+            && served(objects.delete_collection(&DeleteParams::background(), &ListParams::default()).await)?
+                .is_some();
+        if !kind.can(&["list"]) {
+            return Ok(Found::default());
         }
-        Ok(count(namespace, kind, &list(&objects, kind).await?))
+        if !is_done {
+            delete_each(&objects).await?;
+        }
+        let mut left = Left::default();
+        served(each(&objects, |object| left.add(object)).await)?;
+        Ok(left.found(namespace, kind))
     }
 
     /// Says how far it is, if that is news.
@@ -230,31 +261,18 @@ impl Namespaces {
     }
 }
 
-type Metadata = PartialObjectMeta<DynamicObject>;
-
-/// `None` when the API server does not do this, or not any more because the kind went.
-fn served<T>(outcome: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
-    match outcome {
-        Err(error) if matches!(code(&error), 404 | 405) => Ok(None),
-        outcome => outcome.map(Some),
-    }
-}
-
-async fn list(objects: &Api<Metadata>, kind: &Kind) -> Result<Vec<Metadata>, kube::Error> {
-    if !kind.can(&["list"]) {
-        return Ok(vec![]);
-    }
-    let all = served(objects.list(&ListParams::default()).await)?;
-    Ok(all.map_or(vec![], |all| all.items))
-}
-
-async fn delete_each(
-    objects: &Api<Metadata>,
-    options: &DeleteParams,
-    all: Vec<Metadata>,
-) -> Result<(), kube::Error> {
-    let each = stream::iter(all)
-        .map(|object| async move { served(objects.delete(&object.name_any(), options).await).map(drop) });
+/// Deletes objects one by one, and none that has come in the place of another.
+async fn delete_each(objects: &Api<Metadata>) -> Result<(), kube::Error> {
+    let mut all = vec![];
+    served(each(objects, |object| all.push((object.name_any(), object.uid()))).await)?;
+    let each = stream::iter(all).map(|(name, uid)| async move {
+        let preconditions = Some(Preconditions { uid, resource_version: None });
+        let options = DeleteParams { preconditions, ..DeleteParams::background() };
+        match served(objects.delete(&name, &options).await) {
+            Err(error) if code(&error) == 409 => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    });
     let mut each = std::pin::pin!(each.buffer_unordered(SINGLE_AT_ONCE));
     let mut outcome = Ok(());
     while let Some(one) = each.next().await {
@@ -268,29 +286,43 @@ fn is_pods(kind: &Kind) -> bool {
 }
 
 /// What is left of a kind after everything was deleted that can be.
-fn count(namespace: &str, kind: &Kind, left: &[Metadata]) -> Found {
-    if left.is_empty() {
-        return Found::default();
+#[derive(Default)]
+struct Left {
+    number: usize,
+    finalizers: BTreeMap<String, usize>,
+    /// The longest time that one of them has to end, in seconds.
+    grace: i64,
+}
+
+impl Left {
+    fn add(&mut self, object: Metadata) {
+        self.number += 1;
+        self.grace = self.grace.max(object.metadata.deletion_grace_period_seconds.unwrap_or(0));
+        for finalizer in object.metadata.finalizers.into_iter().flatten() {
+            *self.finalizers.entry(finalizer).or_default() += 1;
+        }
     }
-    let resource = &kind.resource;
-    let mut found = Found::default();
-    found.remaining.insert(format!("{}.{}", resource.plural, resource.group), left.len());
-    for finalizer in left.iter().flat_map(ResourceExt::finalizers) {
-        *found.finalizers.entry(finalizer.clone()).or_default() += 1;
-    }
-    let grace = left.iter().filter_map(|object| object.metadata.deletion_grace_period_seconds).max();
-    found.estimate = match grace.filter(|grace| *grace > 0 && is_pods(kind)) {
-        Some(grace) => grace,
-        None if !found.finalizers.is_empty() => FINALIZER_ESTIMATE,
-        None => {
+
+    fn found(self, namespace: &str, kind: &Kind) -> Found {
+        let mut found = Found::default();
+        if self.number == 0 {
+            return found;
+        }
+        let resource = &kind.resource;
+        found.remaining.insert(format!("{}.{}", resource.plural, resource.group), self.number);
+        if is_pods(kind) && self.grace > 0 {
+            found.estimate = self.grace;
+        } else if !self.finalizers.is_empty() {
+            found.estimate = FINALIZER_ESTIMATE;
+        } else {
             found.failures.push(format!(
                 "unexpected items still remain in namespace: {namespace} for gvr: {}, Resource={}",
                 resource.api_version, resource.plural
             ));
-            0
         }
-    };
-    found
+        found.finalizers = self.finalizers;
+        found
+    }
 }
 
 /// In the place of a version: that nothing could be found out.

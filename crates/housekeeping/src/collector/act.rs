@@ -1,6 +1,10 @@
 //! What becomes of one object.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
@@ -10,11 +14,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{
-        DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
-        PropagationPolicy,
-    },
-    core::PartialObjectMeta,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -23,14 +23,16 @@ use windlass_runtime::{Action, Key, ReconcileError, Reconciler};
 use super::{
     NAME, World,
     graph::{FOREGROUND, Known, Node, ORPHAN, Place, State, Uid},
+    monitors::UNSETTLED,
 };
-use crate::{code, kinds::Kind};
+use crate::{
+    code,
+    kinds::{Kind, Metadata},
+};
 
-/// When to look again after someone else was faster.
-const AGAIN: Duration = Duration::from_millis(50);
-
-/// When to look again for an owner that is there but has not been seen by a watch.
-const UNSEEN: Duration = Duration::from_secs(5);
+/// When to look again for an owner that is there but has not been seen by a watch: at first, and at most. Its kind may be
+/// one that is not followed at all.
+const UNSEEN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
 /// When to look again for owners of a kind that is not served.
 const UNSERVED: Duration = Duration::from_secs(30);
@@ -44,13 +46,13 @@ const ATTEMPTS: usize = 5;
 /// Most complaints that are remembered.
 const MOST_COMPLAINTS: usize = 4096;
 
-type Metadata = PartialObjectMeta<DynamicObject>;
-
 /// Looks after single objects.
 pub(super) struct Collector {
     world: Arc<World>,
     /// Owners that objects name although they cannot be theirs, and that was said.
     complaints: Mutex<HashSet<(Uid, String)>>,
+    /// Owners that are there but have not been seen by a watch, and how long was waited last before they were looked for.
+    unseen: Mutex<HashMap<Uid, Duration>>,
 }
 
 /// Why nothing was done.
@@ -86,29 +88,61 @@ struct Item {
 impl Reconciler for Collector {
     async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError> {
         let uid: Uid = key.name().into();
-        let Some(node) = self.lookup(&uid) else { return Ok(Action::Done) };
         let kinds = self.world.kinds();
-        match self.look_after(Arc::clone(&uid), node).await {
+        match self.attempt(&uid).await {
             Ok(action) => Ok(action),
             Err(Undone::Unserved(..)) => {
                 self.world.unserved.lock().insert(uid);
                 // Kinds that were found meanwhile have not heard of this one.
                 let is_old = !Arc::ptr_eq(&kinds, &self.world.kinds());
-                Ok(Action::After(if is_old { AGAIN } else { UNSERVED }))
+                Ok(Action::After(if is_old { Duration::ZERO } else { UNSERVED }))
             }
             Err(Undone::Misplaced) => Ok(Action::Done),
-            Err(Undone::Failed(error)) => match code(&error) {
-                404 => Ok(Action::Done),
-                409 => Ok(Action::After(AGAIN)),
-                _ => Err(error.into()),
-            },
+            Err(Undone::Failed(error)) if code(&error) == 404 => Ok(Action::Done),
+            Err(Undone::Failed(error)) => Err(error.into()),
         }
     }
 }
 
 impl Collector {
     pub(super) fn new(world: Arc<World>) -> Self {
-        Collector { world, complaints: Mutex::default() }
+        Collector { world, complaints: Mutex::default(), unseen: Mutex::default() }
+    }
+
+    /// Looks after an object, and again with what it is now where it is not what it was.
+    async fn attempt(&self, uid: &Uid) -> Result<Action, Undone> {
+        for attempt in 1.. {
+            let Some(node) = self.lookup(uid) else { break };
+            match self.look_after(Arc::clone(uid), node).await {
+                Err(Undone::Failed(error)) if code(&error) == 409 => {
+                    if attempt == ATTEMPTS || !self.refresh(uid).await? {
+                        return Err(error.into());
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+        self.unseen.lock().remove(uid);
+        Ok(Action::Done)
+    }
+
+    /// Has the graph know what an object is now, where a watch has not told yet. Whether that was news.
+    async fn refresh(&self, uid: &Uid) -> Result<bool, Undone> {
+        let Some(node) = self.lookup(uid).filter(|node| node.is_observed) else { return Ok(true) };
+        let kind = self.kind(&node.place.api_version, &node.place.kind)?;
+        let found = self.find(&kind, &node.place).await?;
+        let Some(found) = found.filter(|found| found.metadata.uid.as_deref() == Some(uid)) else {
+            return Ok(false);
+        };
+        let state = State::of(found.metadata);
+        let is_news = state.revision != node.state.revision;
+        self.world.change(|graph| {
+            // It may have gone meanwhile, and does not come back.
+            if graph.get(uid).is_some_and(|node| node.is_observed) {
+                graph.observe(uid, node.place, state);
+            }
+        });
+        Ok(is_news)
     }
 
     /// What the graph knows of an object, without the names of its dependents, of which there may be many.
@@ -136,6 +170,7 @@ impl Collector {
         if !item.node.is_observed {
             return self.verify(&item).await;
         }
+        self.unseen.lock().remove(&item.uid);
         let state = &item.node.state;
         if state.orphans() {
             return self.orphan(&item).await;
@@ -144,8 +179,8 @@ impl Collector {
             if item.node.n_blocking > 0 {
                 return Ok(Action::Done);
             }
-            if !self.world.is_settled() {
-                return Ok(Action::After(AGAIN));
+            if !self.world.is_settled_for(&item.uid) {
+                return Ok(Action::After(UNSETTLED));
             }
             self.unfinalize(&item, FOREGROUND).await?;
             return Ok(Action::Done);
@@ -166,15 +201,24 @@ impl Collector {
         }
         let found = self.find(&item.kind, &place).await?;
         if found.and_then(|found| found.metadata.uid).as_deref() == Some(&*item.uid) {
-            return Ok(Action::After(UNSEEN));
+            return Ok(Action::After(self.until_next_look(&item.uid)));
         }
+        self.unseen.lock().remove(&item.uid);
         self.world.change(|graph| graph.found_absent(&item.uid, &place));
         Ok(Action::Done)
     }
 
+    /// How long to wait before an owner is looked for again: twice as long each time.
+    fn until_next_look(&self, uid: &Uid) -> Duration {
+        let mut unseen = self.unseen.lock();
+        let wait = unseen.get(uid).map_or(UNSEEN.0, |last| last.saturating_mul(2).min(UNSEEN.1));
+        unseen.insert(Arc::clone(uid), wait);
+        wait
+    }
+
     /// Looks for an object. That its kind is not served any more does not mean that it is gone.
     async fn find(&self, kind: &Kind, place: &Place) -> Result<Option<Metadata>, Undone> {
-        match self.api(kind, place).get(&place.name).await {
+        match self.api(kind, place)?.get(&place.name).await {
             Ok(found) => Ok(Some(found)),
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 match status.details.is_some_and(|details| *details.name == *place.name) {
@@ -186,8 +230,8 @@ impl Collector {
         }
     }
 
-    fn api(&self, kind: &Kind, place: &Place) -> Api<Metadata> {
-        kind.api(&self.world.client, &place.namespace)
+    fn api(&self, kind: &Kind, place: &Place) -> Result<Api<Metadata>, Undone> {
+        kind.within(&self.world.client, &place.namespace).ok_or(Undone::Misplaced)
     }
 
     /// Deletes an object that has no owner left, or makes it forget those that are gone.
@@ -297,7 +341,7 @@ impl Collector {
         };
         let place = &item.node.place;
         tracing::debug!(object = %place, uid = %item.uid, ?options.propagation_policy, "its owners are gone");
-        self.api(&item.kind, place).delete(&place.name, &options).await?;
+        self.api(&item.kind, place)?.delete(&place.name, &options).await?;
         Ok(())
     }
 
@@ -314,7 +358,7 @@ impl Collector {
     async fn patch(&self, item: &Item, state: &State, field: &str, value: Value) -> Result<Metadata, Undone> {
         let place = &item.node.place;
         let patch = json!({"metadata": {"uid": &*item.uid, "resourceVersion": state.revision, field: value}});
-        let api = self.api(&item.kind, place);
+        let api = self.api(&item.kind, place)?;
         Ok(api.patch(&place.name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
@@ -331,7 +375,7 @@ impl Collector {
             match self.patch(item, &state, field, value).await {
                 Err(Undone::Failed(error)) if code(&error) == 404 => return Ok(()),
                 Err(Undone::Failed(error)) if code(&error) == 409 && attempt < ATTEMPTS => {
-                    let found = self.api(&item.kind, place).get_opt(&place.name).await?;
+                    let found = self.api(&item.kind, place)?.get_opt(&place.name).await?;
                     let same = found.filter(|found| found.metadata.uid.as_deref() == Some(&*item.uid));
                     let Some(found) = same else { return Ok(()) };
                     state = State::of(found.metadata);
@@ -352,8 +396,8 @@ impl Collector {
 
     /// Has all dependents forget an owner, and then lets it go.
     async fn orphan(&self, item: &Item) -> Result<Action, Undone> {
-        if !self.world.is_settled() {
-            return Ok(Action::After(AGAIN));
+        if !self.world.is_settled_for(&item.uid) {
+            return Ok(Action::After(UNSETTLED));
         }
         let dependents: Vec<Uid> = {
             let graph = self.world.graph.lock();
@@ -431,5 +475,28 @@ impl Collector {
         if let Err(error) = events.create(&PostParams::default(), &event).await {
             tracing::debug!(%error, "an event could not be written");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::{Client, client::Body};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn owners_that_no_watch_sees_are_looked_for_less_and_less_often() {
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, kube::Error>>()
+        });
+        let collector = Collector::new(Arc::new(World::new(Client::new(silent, "default"))));
+        let [uid, other]: [Uid; 2] = ["a".into(), "b".into()];
+        let waits: Vec<u64> = (0..8).map(|_| collector.until_next_look(&uid).as_secs()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!(collector.until_next_look(&other), UNSEEN.0);
+        // What is not there any more is forgotten.
+        let done = collector.attempt(&uid).await.unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!((done, collector.until_next_look(&uid)), (Action::Done, UNSEEN.0));
     }
 }

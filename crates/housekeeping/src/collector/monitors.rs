@@ -2,33 +2,30 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt, stream::BoxStream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api,
-    api::{DynamicObject, ObjectMeta},
-    core::PartialObjectMeta,
-    runtime::watcher,
-};
+use kube::{Api, api::ObjectMeta, core::PartialObjectMeta, runtime::watcher};
 use parking_lot::Mutex;
 use tokio::{
     task::AbortHandle,
     time::{Instant, sleep, sleep_until},
 };
-use windlass_runtime::{Feed, Key, Queue};
+use windlass_runtime::{Feed, Key, Queue, informer::Reach};
 
 use super::{
-    World,
+    KindId, Pending, World,
     graph::{Graph, Place, State, Uid},
 };
 use crate::{
     code,
-    kinds::{Kind, Kinds},
+    kinds::{Kind, Kinds, Metadata},
+    text,
 };
 
 /// How often kinds are looked for when nothing is heard of definitions.
@@ -38,7 +35,7 @@ const REDISCOVER: Duration = Duration::from_secs(30);
 const AFTER_CHANGE: [Duration; 3] =
     [Duration::from_millis(5), Duration::from_millis(200), Duration::from_secs(2)];
 
-/// How soon after discovery has failed.
+/// How soon after discovery has failed, or a watch has panicked for the first time.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// How long a watch that failed waits: at first and at most.
@@ -47,11 +44,11 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// How long anything waits for a kind that does not let itself be seen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often it is looked whether the patience with such a kind is over.
+pub(super) const UNSETTLED: Duration = Duration::from_secs(1);
+
 /// Objects that are too many, too short-lived, and own nothing.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
-
-/// Group and plural: what stays the same when another version is preferred.
-type KindId = (String, String);
 
 /// The objects of a kind that were seen.
 type Seen = Arc<Mutex<HashSet<Uid>>>;
@@ -59,11 +56,40 @@ type Seen = Arc<Mutex<HashSet<Uid>>>;
 /// Feeds the collector's queue.
 pub(super) struct Monitors(pub(super) Arc<World>);
 
+impl Pending {
+    /// Kinds that fail for long do not keep everything else from going.
+    fn is_settled(&self) -> bool {
+        self.kinds.values().all(|since| since.elapsed() > PATIENCE)
+    }
+}
+
 impl World {
-    /// Whether all kinds have been seen: who depends on an object is not known before. Kinds that fail for long do not
-    /// keep everything else from going.
-    pub(super) fn is_settled(&self) -> bool {
-        self.pending.lock().values().all(|since| since.elapsed() > PATIENCE)
+    /// Whether all kinds have been seen: who depends on an object is not known before.
+    fn is_settled(&self) -> bool {
+        self.pending.lock().is_settled()
+    }
+
+    /// The same. If they have not, an object is looked at as soon as they have.
+    pub(super) fn is_settled_for(&self, uid: &Uid) -> bool {
+        let mut pending = self.pending.lock();
+        let is_settled = pending.is_settled();
+        if !is_settled {
+            pending.waiting.insert(Arc::clone(uid));
+        }
+        is_settled
+    }
+
+    /// A kind has been seen, or is not there to be seen.
+    fn is_seen(&self, id: &KindId) {
+        let mut pending = self.pending.lock();
+        pending.kinds.remove(id);
+        if !pending.is_settled() {
+            return;
+        }
+        let waiting = std::mem::take(&mut pending.waiting);
+        drop(pending);
+        self.enqueue(&waiting);
+        self.settled.notify_waiters();
     }
 }
 
@@ -71,9 +97,27 @@ impl World {
 impl Feed for Monitors {
     async fn synced(&self) {
         let mut is_ready = self.0.is_ready.subscribe();
+        // The sender is in the world.
         let _ = is_ready.wait_for(|is_ready| *is_ready).await;
-        while !self.0.is_settled() {
-            sleep(Duration::from_millis(5)).await;
+        loop {
+            let settled = self.0.settled.notified();
+            if self.0.is_settled() {
+                return;
+            }
+            tokio::select! {
+                () = settled => {}
+                () = sleep(UNSETTLED) => {}
+            }
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        if let Some(why) = &*self.0.trouble.lock() {
+            return Reach::Failing(why.clone());
+        }
+        match *self.0.is_ready.borrow() && self.0.is_settled() {
+            true => Reach::Synced,
+            false => Reach::Starting,
         }
     }
 
@@ -81,11 +125,10 @@ impl Feed for Monitors {
         let world = &self.0;
         *world.queue.lock() = Some(queue.clone());
         *world.graph.lock() = Graph::default();
-        world.pending.lock().clear();
+        *world.pending.lock() = Pending::default();
         world.is_ready.send_replace(false);
         let mut monitors: HashMap<KindId, Monitor> = HashMap::new();
-        let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(world.client.clone());
-        let mut changes = watcher(definitions, watcher::Config::default()).boxed();
+        let mut changes = self.definitions();
         let mut due = BTreeSet::from([Instant::now()]);
         loop {
             let next = due.first().copied().unwrap_or_else(|| Instant::now() + REDISCOVER);
@@ -97,17 +140,20 @@ impl Feed for Monitors {
                     }
                     Some(Ok(_)) => {}
                     Some(Err(_)) => sleep(PAUSE.0).await,
-                    None => return,
+                    None => changes = self.definitions(),
                 },
                 () = sleep_until(next) => {
                     due.pop_first();
                     let again = match Kinds::discover(&world.client).await {
                         Ok(kinds) => {
+                            *world.trouble.lock() = None;
                             self.follow(kinds, &mut monitors);
                             REDISCOVER
                         }
                         Err(error) => {
-                            tracing::warn!(%error, "kinds could not be discovered");
+                            let error = text(&error);
+                            tracing::warn!(error, "kinds could not be discovered");
+                            *world.trouble.lock() = Some(error);
                             AFTER_FAILURE
                         }
                     };
@@ -120,7 +166,15 @@ impl Feed for Monitors {
     }
 }
 
+type Definition = PartialObjectMeta<CustomResourceDefinition>;
+
 impl Monitors {
+    /// What becomes of the definitions of kinds.
+    fn definitions(&self) -> BoxStream<'static, watcher::Result<watcher::Event<Definition>>> {
+        let definitions: Api<Definition> = Api::all(self.0.client.clone());
+        watcher(definitions, watcher::Config::default()).boxed()
+    }
+
     /// Follows exactly these kinds from now on.
     fn follow(&self, kinds: Kinds, monitors: &mut HashMap<KindId, Monitor>) {
         let world = &self.0;
@@ -175,7 +229,7 @@ impl Drop for Monitor {
 
 impl Monitor {
     fn start(world: &Arc<World>, kind: Arc<Kind>, seen: Seen) -> Self {
-        world.pending.lock().insert(id(&kind), Instant::now());
+        world.pending.lock().kinds.insert(id(&kind), Instant::now());
         let following = Following {
             world: Arc::clone(world),
             api_version: kind.resource.api_version.as_str().into(),
@@ -183,15 +237,15 @@ impl Monitor {
             kind: Arc::clone(&kind),
             seen: Arc::clone(&seen),
         };
-        Monitor { kind, seen, task: tokio::spawn(following.run()).abort_handle() }
+        Monitor { kind, seen, task: tokio::spawn(following.go_on()).abort_handle() }
     }
 
     /// There is no such kind any more.
     fn end(self, world: &World, id: &KindId) {
         self.task.abort();
-        world.pending.lock().remove(id);
         let seen = std::mem::take(&mut *self.seen.lock());
         world.change(|graph| seen.iter().for_each(|uid| graph.lose(uid)));
+        world.is_seen(id);
     }
 }
 
@@ -204,8 +258,26 @@ struct Following {
 }
 
 impl Following {
-    async fn run(self) {
-        let api: Api<PartialObjectMeta<DynamicObject>> = self.kind.api(&self.world.client, "");
+    /// Begins again whenever it has panicked: others do not notice.
+    async fn go_on(self) {
+        let mut pause = AFTER_FAILURE;
+        loop {
+            let ended = AssertUnwindSafe(self.run()).catch_unwind().await;
+            let kind = &self.kind.resource;
+            let has_panicked = ended.is_err();
+            tracing::error!(
+                version = kind.api_version,
+                kind = kind.kind,
+                has_panicked,
+                "a watch begins again"
+            );
+            sleep(pause).await;
+            pause = pause.saturating_mul(2).min(PAUSE.1);
+        }
+    }
+
+    async fn run(&self) {
+        let api = self.kind.everywhere(&self.world.client);
         let mut events = watcher(api, watcher::Config::default()).boxed();
         let mut listed = HashSet::new();
         let mut pause = PAUSE.0;
@@ -229,7 +301,7 @@ impl Following {
         }
     }
 
-    fn hear(&self, event: watcher::Event<PartialObjectMeta<DynamicObject>>, listed: &mut HashSet<Uid>) {
+    fn hear(&self, event: watcher::Event<Metadata>, listed: &mut HashSet<Uid>) {
         match event {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(object) => {
@@ -247,8 +319,8 @@ impl Following {
                 seen.retain(|uid| listed.contains(uid));
                 drop(seen);
                 *listed = HashSet::new();
-                self.world.change(|graph| gone.iter().for_each(|uid| graph.remove(uid)));
-                self.world.pending.lock().remove(&id(&self.kind));
+                self.world.change(|graph| gone.iter().for_each(|uid| graph.lose(uid)));
+                self.world.is_seen(&id(&self.kind));
             }
         }
     }

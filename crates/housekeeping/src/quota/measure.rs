@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::core::v1::{
-        Container, PersistentVolumeClaim, Pod, ResourceQuotaSpec, ResourceRequirements, Service,
-    },
+    api::core::v1::{Container, PersistentVolumeClaim, Pod, ResourceRequirements, Service},
     apimachinery::pkg::api::resource::Quantity,
 };
 
@@ -13,6 +12,12 @@ use super::amount::Amount;
 
 /// Amounts by name.
 pub(super) type Amounts = BTreeMap<String, Amount>;
+
+/// Between the name of a class of storage and what is bounded of it.
+pub(super) const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// Where the class of a claim was before it had a field.
+const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// What pods use of a node.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -67,9 +72,13 @@ fn together(pod: &Pod, of: Side) -> Amounts {
     total
 }
 
-fn is_terminal(pod: &Pod) -> bool {
+/// Whether a pod has ended, or should have by now: one that is stuck must not keep its successor from starting.
+fn is_over(pod: &Pod, now: Timestamp) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+    let grace = pod.metadata.deletion_grace_period_seconds.map(SignedDuration::from_secs);
+    let deleted = pod.metadata.deletion_timestamp.as_ref();
+    let end = deleted.zip(grace).and_then(|(deleted, grace)| deleted.0.checked_add(grace).ok());
+    matches!(phase, Some("Succeeded" | "Failed")) || end.is_some_and(|end| end < now)
 }
 
 /// Resources that others brought: those with a domain that is not Kubernetes' own.
@@ -78,10 +87,10 @@ pub(super) fn is_extended(name: &str) -> bool {
 }
 
 /// What a pod uses.
-pub(super) fn of_pod(pod: &Pod) -> Amounts {
+pub(super) fn of_pod(pod: &Pod, now: Timestamp) -> Amounts {
     let one = Amount::from_count(1);
     let mut used = Amounts::from([("count/pods".to_owned(), one)]);
-    if is_terminal(pod) {
+    if is_over(pod, now) {
         return used;
     }
     used.insert("pods".to_owned(), one);
@@ -137,48 +146,15 @@ pub(super) fn of_claim(claim: &PersistentVolumeClaim) -> Amounts {
     let storage = |amounts: Option<&BTreeMap<String, Quantity>>| {
         amounts.and_then(|amounts| amounts.get("storage")?.0.parse::<Amount>().ok())
     };
+    let by_annotation = claim.metadata.annotations.as_ref().and_then(|all| all.get(CLASS));
+    let class = by_annotation.or_else(|| claim.spec.as_ref()?.storage_class_name.as_ref());
+    let class = class.filter(|class| !class.is_empty());
+    used.extend(class.map(|class| (format!("{class}{OF_CLASS}persistentvolumeclaims"), one)));
     if let Some(asked) = storage(requests) {
         // A volume that is being made smaller again is as large as it was.
-        used.insert("requests.storage".to_owned(), asked.max(storage(given).unwrap_or_default()));
+        let most = asked.max(storage(given).unwrap_or_default());
+        used.extend(class.map(|class| (format!("{class}{OF_CLASS}requests.storage"), most)));
+        used.insert("requests.storage".to_owned(), most);
     }
     used
-}
-
-/// Whether a pod is one of those that a quota is about; `None` when that cannot be told here.
-pub(super) fn fits(spec: &ResourceQuotaSpec, pod: &Pod) -> Option<bool> {
-    let selected =
-        spec.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
-    if selected.count() > 0 {
-        return None;
-    }
-    let ends_itself =
-        pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).is_some_and(|seconds| seconds >= 0);
-    let mut all = true;
-    for scope in spec.scopes.iter().flatten() {
-        all &= match scope.as_str() {
-            "Terminating" => ends_itself,
-            "NotTerminating" => !ends_itself,
-            "BestEffort" => is_best_effort(pod),
-            "NotBestEffort" => !is_best_effort(pod),
-            "PriorityClass" => {
-                let class = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref());
-                class.is_some_and(|class| !class.is_empty())
-            }
-            _ => return None,
-        };
-    }
-    Some(all)
-}
-
-/// Nothing is asked for and nothing limited.
-fn is_best_effort(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return true };
-    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let resources = containers.map(|container| container.resources.as_ref()).chain([spec.resources.as_ref()]);
-    !resources.flatten().any(|resources| {
-        let given = resources.requests.iter().chain(&resources.limits).flatten();
-        amounts(given)
-            .iter()
-            .any(|(name, amount)| matches!(name.as_str(), "cpu" | "memory") && !amount.is_zero())
-    })
 }

@@ -1,9 +1,13 @@
 //! What quotas say is used.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service},
+    api::{
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service},
+        scheduling::v1::PriorityClass,
+    },
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::{
@@ -11,8 +15,13 @@ use kube::{
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_housekeeping::Options;
 
-use crate::house::{House, create, until};
+use crate::{
+    house::{House, create, until},
+    meddler::{meddled, pass},
+};
 
 type Said = BTreeMap<String, String>;
 
@@ -142,6 +151,99 @@ async fn quotas_with_scopes_count_what_fits() {
         tamper(&house, &name, json!({"pods": "9"})).await;
         says(&house, &name, &hard, &json!({"pods": number})).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_with_selectors_count_what_is_selected() {
+    let house = House::new().await;
+    let hard = json!({"pods": "10"});
+    let pods = house.all::<Pod>("default");
+    let classes: Api<PriorityClass> = Api::all(house.client.clone());
+    for (name, value) in [("high", 100), ("low", 1)] {
+        create(&classes, json!({"metadata": {"name": name}, "value": value})).await;
+        create(&pods, pod(name, json!({"priorityClassName": name}))).await;
+    }
+    create(&pods, pod("none", json!({}))).await;
+    let elsewhere = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "zone", "namespaces": ["other"]},
+    ]}});
+    create(&pods, pod("elsewhere", json!({"affinity": elsewhere}))).await;
+    for (name, scope, operator, values, number) in [
+        ("in", "PriorityClass", "In", json!(["high"]), "1"),
+        ("not-in", "PriorityClass", "NotIn", json!(["high"]), "3"),
+        ("exists", "PriorityClass", "Exists", json!([]), "2"),
+        ("exists-not", "PriorityClass", "DoesNotExist", json!([]), "2"),
+        ("across", "CrossNamespacePodAffinity", "Exists", json!([]), "1"),
+    ] {
+        let selector = json!([{"scopeName": scope, "operator": operator, "values": values}]);
+        quota(&house, name, json!({"hard": hard, "scopeSelector": {"matchExpressions": selector}})).await;
+        tamper(&house, name, json!({"pods": "9"})).await;
+        says(&house, name, &hard, &json!({"pods": number})).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn storage_is_counted_by_class() {
+    let house = House::new().await;
+    let claims = house.all::<PersistentVolumeClaim>("default");
+    for (name, class) in [("a", "gold"), ("b", "silver")] {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "resources": {"requests": {"storage": "3Gi"}}});
+        create(&claims, json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    let hard = json!({
+        "gold.storageclass.storage.k8s.io/requests.storage": "10Gi",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "10",
+        "requests.storage": "10Gi",
+    });
+    let used = json!({
+        "gold.storageclass.storage.k8s.io/requests.storage": "3Gi",
+        "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
+        "requests.storage": "6Gi",
+    });
+    quota(&house, "q", json!({"hard": hard})).await;
+    let wrong: serde_json::Map<String, Value> =
+        used.as_object().expect("a map").keys().map(|name| (name.clone(), json!("7"))).collect();
+    tamper(&house, "q", wrong.into()).await;
+    says(&house, "q", &hard, &used).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_should_have_ended_use_nothing() {
+    let mut house = House::untidy().await;
+    let hard = json!({"pods": "10", "count/pods": "10", "requests.cpu": "10"});
+    let pods = house.all::<Pod>("default");
+    let mut stuck = pod("stuck", json!({}));
+    stuck["metadata"]["finalizers"] = json!(["example.com/held"]);
+    create(&pods, stuck).await;
+    create(&pods, pod("well", json!({}))).await;
+    pods.delete("stuck", &DeleteParams::default()).await.expect("deleted");
+    quota(&house, "q", json!({"hard": hard})).await;
+    let clock = Arc::new(|| Timestamp::now() + SignedDuration::from_hours(1));
+    house.tidy(Options { clock, ..Options::default() });
+    says(&house, "q", &hard, &json!({"pods": "1", "count/pods": "2", "requests.cpu": "700m"})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_that_count_are_not_each_counted_again() {
+    let mut house = House::untidy().await;
+    let (client, log) = meddled(&house.client, pass);
+    house.tidy_as(client, Options::default());
+    let hard = json!({"configmaps": "500", "count/secrets": "500"});
+    quota(&house, "q", json!({"hard": hard})).await;
+    says(&house, "q", &hard, &json!({"configmaps": "0", "count/secrets": "0"})).await;
+    let begun = Instant::now();
+    for number in 0..200 {
+        house.map(&format!("m{number}"), json!([])).await;
+    }
+    says(&house, "q", &hard, &json!({"configmaps": "200", "count/secrets": "0"})).await;
+    let n_counts =
+        log.lock().iter().filter(|asked| asked.is("GET", "/api/v1/namespaces/default/configmaps")).count();
+    let allowed = 4 + begun.elapsed().as_secs();
+    assert!(n_counts as u64 <= allowed, "{n_counts} in {:?}", begun.elapsed());
+    // Nor are kinds discovered each time: the collector does so, too.
+    let n_discoveries = log.lock().iter().filter(|asked| asked.is("GET", "/apis")).count();
+    assert!(n_discoveries <= 5, "{n_discoveries}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

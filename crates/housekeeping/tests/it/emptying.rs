@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use crate::house::{House, create, until};
 
-async fn delete(house: &House, name: &str) {
+pub(crate) async fn delete(house: &House, name: &str) {
     let namespaces: Api<Namespace> = Api::all(house.client.clone());
     namespaces.delete(name, &DeleteParams::default()).await.expect("deleted");
 }
 
-async fn gone(house: &House, name: &str) {
+pub(crate) async fn gone(house: &House, name: &str) {
     let namespaces: Api<Namespace> = Api::all(house.client.clone());
     until(&format!("{name} is gone"), || async {
         namespaces.get_opt(name).await.expect("an answer").is_none().then_some(())
@@ -27,7 +27,7 @@ async fn gone(house: &House, name: &str) {
 }
 
 /// Waits for a condition to be of this status, reason and message.
-async fn condition(house: &House, name: &str, type_: &str, wanted: [&str; 3]) {
+pub(crate) async fn condition(house: &House, name: &str, type_: &str, wanted: [&str; 3]) {
     let namespaces: Api<Namespace> = Api::all(house.client.clone());
     until(&format!("{type_} is {wanted:?}"), || async {
         let found = namespaces.get(name).await.expect("it is there").status?.conditions?;

@@ -56,7 +56,17 @@ async fn tokens_go_when_they_expire() {
     token(&house, "dddddd", KIND, "someday").await;
     token(&house, "eeeeee", KIND, &(now + SignedDuration::from_secs(2)).to_string()).await;
     token(&house, "ffffff", "Opaque", "2001-01-01T00:00:00Z").await;
-    left(&house, &["bbbbbb", "cccccc", "ffffff"]).await;
+    for (name, never) in [
+        ("gggggg", "9999-12-31T23:59:59Z"),
+        ("hhhhhh", "9999-12-31T23:59:59-07:00"),
+        ("iiiiii", "9999-12-31T23:59:59.999+14:00"),
+    ] {
+        token(&house, name, KIND, never).await;
+    }
+    for (name, nonsense) in [("jjjjjj", "9999-12-32T23:59:59Z"), ("kkkkkk", "9999-12-31")] {
+        token(&house, name, KIND, nonsense).await;
+    }
+    left(&house, &["bbbbbb", "cccccc", "ffffff", "gggggg", "hhhhhh", "iiiiii"]).await;
     assert!(Timestamp::now() >= now + SignedDuration::from_secs(2), "one had two seconds left");
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct House {
     _server: TestServer,
     pub(crate) client: Client,
     stop: CancellationToken,
-    keeper: Option<JoinHandle<Result<(), ConfigError>>>,
+    keepers: Vec<JoinHandle<Result<(), ConfigError>>>,
 }
 
 impl House {
@@ -46,18 +46,23 @@ impl House {
     /// A server that nobody keeps tidy yet.
     pub(crate) async fn untidy() -> Self {
         let server = TestServer::start().await.expect("a server");
-        House { client: server.client(), _server: server, stop: CancellationToken::new(), keeper: None }
+        House { client: server.client(), _server: server, stop: CancellationToken::new(), keepers: vec![] }
     }
 
     pub(crate) fn tidy(&mut self, options: Options) {
         self.stop = CancellationToken::new();
-        self.keeper = Some(tokio::spawn(run(self.client.clone(), options, self.stop.clone())));
+        self.tidy_as(self.client.clone(), options);
+    }
+
+    /// Has someone with this client keep it tidy, besides whoever does already.
+    pub(crate) fn tidy_as(&mut self, client: Client, options: Options) {
+        self.keepers.push(tokio::spawn(run(client, options, self.stop.clone())));
     }
 
     /// Nobody keeps it tidy any more.
     pub(crate) async fn neglect(&mut self) {
         self.stop.cancel();
-        if let Some(keeper) = self.keeper.take() {
+        for keeper in self.keepers.drain(..) {
             let kept = tokio::time::timeout(DEADLINE, keeper).await.expect("it stops");
             kept.expect("it does not panic").expect("nothing is wrong with it");
         }

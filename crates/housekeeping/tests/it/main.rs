@@ -6,3 +6,6 @@ mod defaults;
 mod emptying;
 mod expiring;
 mod house;
+mod managing;
+mod meddler;
+mod mishaps;
