@@ -33,8 +33,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::{
-    Controller, Events, Informers, Leadership, Reconciler, Recorder, election::Fence, metrics::Metrics,
-    phase::GraphFormat,
+    Controller, Events, Informers, Key, Leadership, Reconciler, ReconcilerConfig, Recorder, election::Fence,
+    metrics::Metrics, phase::GraphFormat,
 };
 
 /// Why a controller could not be put together.
@@ -76,6 +76,7 @@ pub struct Context {
     pub events: Events,
     /// What the configuration says that only it understands.
     pub settings: serde_json::Value,
+    pub(crate) config: ReconcilerConfig,
     pub(crate) leadership: watch::Receiver<Option<Leadership>>,
 }
 
@@ -102,6 +103,11 @@ impl Context {
             serde_json::Value::Null => serde_json::from_value(serde_json::json!({})),
             settings => serde_json::from_value(settings.clone()),
         }
+    }
+
+    /// Whether objects of this key are seen: for keys that come from elsewhere than from informers.
+    pub fn sees(&self, key: &Key) -> bool {
+        self.config.sees(key)
     }
 
     /// The right to act, if it is at stake and this process has it.

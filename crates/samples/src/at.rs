@@ -13,8 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_runtime::{
-    Action, Cache, Context, Controller, Key, ReconcileError, Reconciler, Registration, Scope,
+    Action, Cache, Context, Controller, Key, ReconcileError, Reconciler, Recorder, Registration, Scope,
 };
+
+use crate::readable::Readable;
 
 /// What a hub is told of it.
 pub const REGISTRATION: Registration = Registration {
@@ -67,43 +69,57 @@ pub enum Phase {
     Done,
 }
 
+/// The name that its pod should have is another's.
+#[derive(Debug, thiserror::Error)]
+enum Taken {
+    /// For ever, unless somebody does something.
+    #[error("Pod {0:?} already exists and is not managed by At")]
+    ByAnother(String),
+    /// Not for long.
+    #[error("Pod {0:?} of the same name is being deleted")]
+    Ending(String),
+}
+
 struct Ats {
     client: Client,
-    ats: Cache<At>,
+    ats: Cache<Readable<At>>,
+    events: Recorder,
 }
 
 fn controller(context: &Context) -> Controller {
-    let ats = context.informers.of::<At>(&Scope::all());
-    let reconciler = Ats { client: context.client.clone(), ats: ats.cache().clone() };
+    let ats = context.informers.of::<Readable<At>>(&Scope::all());
+    let reconciler =
+        Ats { client: context.client.clone(), ats: ats.cache().clone(), events: context.recorder() };
     context.controller(reconciler).reconciles(&ats)
 }
 
 #[async_trait]
 impl Reconciler for Ats {
     async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError> {
-        let Some(at) = self.ats.get(key) else { return Ok(Action::Done) };
+        let Some(found) = self.ats.get(key) else { return Ok(Action::Done) };
+        let Some(at) = found.or_tell(&self.events) else { return Ok(Action::Done) };
         if at.meta().deletion_timestamp.is_some() {
             return Ok(Action::Done);
         }
         match at.status.as_ref().and_then(|status| status.phase) {
-            None => self.enter(&at, Phase::Pending, None).await,
+            None => self.enter(at, Phase::Pending, None).await,
             Some(Phase::Pending) => {
                 let Ok(due) = at.spec.schedule.parse::<Timestamp>() else {
                     let why = format!(
                         "schedule: expected a time such as 2006-01-02T15:04:05Z, found {:?}",
                         at.spec.schedule
                     );
-                    return self.enter(&at, Phase::Pending, Some(why)).await;
+                    return self.enter(at, Phase::Pending, Some(why)).await;
                 };
                 let left = due.duration_since(Timestamp::now());
                 match Duration::try_from(left) {
                     Ok(left) if !left.is_zero() => Ok(Action::After(left)),
-                    _ => self.enter(&at, Phase::Running, None).await,
+                    _ => self.enter(at, Phase::Running, None).await,
                 }
             }
             Some(Phase::Running) => {
-                self.run(&at).await?;
-                self.enter(&at, Phase::Done, None).await
+                self.run(at).await?;
+                self.enter(at, Phase::Done, None).await
             }
             Some(Phase::Done) => Ok(Action::Done),
         }
@@ -127,9 +143,26 @@ impl Ats {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &at.namespace().unwrap_or_default());
         match api.create(&PostParams::default(), &pod_of(at)).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let pod = api.get(&format!("{}-pod", at.name_any())).await?;
+                self.accept(at, &pod)
+            }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// A pod that is there is as good if an earlier try has made it.
+    fn accept(&self, at: &At, pod: &Pod) -> Result<(), ReconcileError> {
+        let is_own = pod.owner_references().iter().any(|owner| Some(&owner.uid) == at.meta().uid.as_ref());
+        if is_own {
+            return Ok(());
+        }
+        if pod.meta().deletion_timestamp.is_some() {
+            return Err(Taken::Ending(pod.name_any()).into());
+        }
+        let taken = Taken::ByAnother(pod.name_any());
+        self.events.warning(at, "ErrResourceExists", taken.to_string());
+        Err(taken.into())
     }
 }
 

@@ -23,8 +23,11 @@ use kube::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_runtime::{
-    Action, Cache, Context, Controller, Key, ReconcileError, Reconciler, Recorder, Registration, Scope,
+    Action, Cache, Context, Controller, Key, Limits, ReconcileError, Reconciler, Recorder, Registration,
+    Scope,
 };
+
+use crate::readable::Readable;
 
 /// What a hub is told of it.
 pub const REGISTRATION: Registration = Registration {
@@ -40,6 +43,10 @@ const COMPONENT: &str = "sample-controller";
 
 /// How often everything is looked at again.
 const RESYNC: Duration = Duration::from_secs(30);
+
+/// How many failures a second are tried again, and how many at once: the sample in Go lets more through than is usual.
+const PER_SECOND: f64 = 50.0;
+const BURST: u32 = 300;
 
 /// A Deployment that is wanted.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -82,15 +89,14 @@ struct Taken(String);
 
 struct Foos {
     client: Client,
-    foos: Cache<Foo>,
+    foos: Cache<Readable<Foo>>,
     deployments: Cache<Deployment>,
     events: Recorder,
 }
 
 fn controller(context: &Context) -> Controller {
-    let foos = context.informers.of::<Foo>(&Scope::all());
+    let foos = context.informers.of::<Readable<Foo>>(&Scope::all());
     let deployments = context.informers.of::<Deployment>(&Scope::all());
-    foos.resync_every(RESYNC);
     let reconciler = Foos {
         client: context.client.clone(),
         foos: foos.cache().clone(),
@@ -102,36 +108,38 @@ fn controller(context: &Context) -> Controller {
         .reconciles_if(&foos, |_| true)
         .owns(&deployments, "samplecontroller.k8s.io", "Foo")
         .workers(2)
+        .limits(Limits { per_second: PER_SECOND, burst: BURST, ..Limits::default() }, &context.metrics)
 }
 
 #[async_trait]
 impl Reconciler for Foos {
     async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError> {
-        let Some(foo) = self.foos.get(key) else {
+        let Some(found) = self.foos.get(key) else {
             tracing::debug!(%key, "Foo no longer exists");
             return Ok(Action::Done);
         };
+        let Some(foo) = found.or_tell(&self.events) else { return Ok(Action::Done) };
         let name = &foo.spec.deployment_name;
         if name.is_empty() {
             // It would not help to try again: somebody has to write a name.
             tracing::error!(%key, "Deployment name missing from object reference");
-            return Ok(Action::Done);
+            return Ok(Action::After(RESYNC));
         }
-        let deployment = self.deployment(&foo, name).await?;
-        if !is_controlled_by(&deployment, &foo) {
+        let deployment = self.deployment(foo, name).await?;
+        if !is_controlled_by(&deployment, foo) {
             let taken = Taken(name.clone());
-            self.events.warning(&*foo, "ErrResourceExists", taken.to_string());
+            self.events.warning(foo, "ErrResourceExists", taken.to_string());
             return Err(taken.into());
         }
         let deployment = match foo.spec.replicas {
             Some(wanted) if deployment.spec.replicas != Some(wanted) => {
-                Arc::new(self.deployments(&foo).replace(name, &by_us(), &deployment_of(&foo)).await?)
+                Arc::new(self.deployments(foo).replace(name, &by_us(), &deployment_of(foo)).await?)
             }
             _ => deployment,
         };
-        self.tell(&foo, &deployment).await?;
-        self.events.normal(&*foo, "Synced", "Foo synced successfully");
-        Ok(Action::Done)
+        self.tell(foo, &deployment).await?;
+        self.events.normal(foo, "Synced", "Foo synced successfully");
+        Ok(Action::After(RESYNC))
     }
 }
 

@@ -4,11 +4,15 @@
 //! - [`network`] looks after something outside of the cluster: a network in [`neutron`].
 //! - [`at`] waits for a time.
 //! - [`redis_migration`] moves the keys of one Redis server to another, as a phase machine.
+//!
+//! Each has a `REGISTRATION`, and [`REGISTRATIONS`] are all of them. They watch [`readable`] objects, so that one that
+//! makes no sense harms nobody but itself.
 
 pub mod at;
 pub mod foo;
 pub mod network;
 pub mod neutron;
+pub mod readable;
 pub mod redis_migration;
 
 use windlass_runtime::Registration;

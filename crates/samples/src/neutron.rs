@@ -4,12 +4,18 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /v2.0/networks[?name=NAME]` | `{"networks": […]}` |
+//! | `GET /v2.0/networks[?name=NAME][&limit=N][&marker=ID]` | `{"networks": […]}`, by id: the first N after ID |
 //! | `POST /v2.0/networks` with `{"network": …}` | 201, `{"network": …}`; 409 if there is one of that name |
-//! | `PUT /v2.0/networks/ID` with `{"network": …}` | `{"network": …}` |
+//! | `PUT /v2.0/networks/ID` with `{"network": …}` | `{"network": …}`; 404 if there is none, 409 if another has that name |
 //! | `DELETE /v2.0/networks/ID` | 204; 404 if there is none |
 
-use std::{collections::BTreeMap, convert::Infallible, io, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    ops::Bound::{Excluded, Unbounded},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
@@ -32,6 +38,12 @@ const MOST_BODY: usize = 4 << 20;
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many networks are asked for at a time: they fit into an answer.
+const PAGE: usize = 500;
+
+/// How long to wait when no connection can be accepted: mostly there are too many of them.
+const BUSY: Duration = Duration::from_millis(100);
+
 /// A network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Network {
@@ -44,6 +56,9 @@ pub struct Network {
     pub cidr: String,
     /// The way out of it.
     pub gateway: String,
+    /// Whatever its owner wants to find there again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
 }
 
 /// The service.
@@ -77,12 +92,16 @@ impl Neutron {
     }
 
     /// Answers on a listener for as long as it is polled.
-    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+    pub async fn serve(&self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
-            let (stream, _) = tokio::select! {
-                accepted = listener.accept() => accepted?,
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
                 Some(_) = connections.join_next() => continue,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(BUSY).await;
+                continue;
             };
             let neutron = self.clone();
             let service = service_fn(move |request: Request<Incoming>| {
@@ -99,9 +118,10 @@ impl Neutron {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
-        let body = match Limited::new(body, MOST_BODY).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(_) => return answer(StatusCode::BAD_REQUEST, &json!({"error": "the body cannot be read"})),
+        let read = tokio::time::timeout(TIMEOUT, Limited::new(body, MOST_BODY).collect()).await;
+        let body = match read {
+            Ok(Ok(body)) => body.to_bytes(),
+            _ => return answer(StatusCode::BAD_REQUEST, &json!({"error": "the body cannot be read"})),
         };
         let (code, value) = self.0.lock().answer(&head.method, &head.uri, &body);
         answer(code, &value)
@@ -135,35 +155,33 @@ impl State {
             return (StatusCode::SERVICE_UNAVAILABLE, json!({"error": "try again later"}));
         }
         let not_found = (StatusCode::NOT_FOUND, json!({"error": "there is no such network"}));
+        let taken = (StatusCode::CONFLICT, json!({"error": "there is a network of that name"}));
         let sent = || serde_json::from_slice::<One>(body).map(|one| one.network);
         let bad = |why: &dyn std::fmt::Display| (StatusCode::BAD_REQUEST, json!({"error": why.to_string()}));
         let Some(rest) = uri.path().strip_prefix(NETWORKS) else { return not_found };
         match (method, rest.strip_prefix('/')) {
-            (&Method::GET, None) => {
-                let name = uri.query().and_then(|query| query.strip_prefix("name=")).map(decoded);
-                let takes = |network: &&Network| name.as_ref().is_none_or(|name| network.name == *name);
-                let networks = self.networks.values().filter(takes).cloned().collect();
-                (StatusCode::OK, json!(Many { networks }))
-            }
+            (&Method::GET, None) => (StatusCode::OK, json!(self.page(uri.query().unwrap_or_default()))),
             (&Method::POST, None) => {
                 let mut network = match sent() {
                     Ok(network) => network,
                     Err(error) => return bad(&error),
                 };
-                if self.networks.values().any(|other| other.name == network.name) {
-                    return (StatusCode::CONFLICT, json!({"error": "there is a network of that name"}));
+                if self.is_taken(&network.name, "") {
+                    return taken;
                 }
                 self.n_made += 1;
                 network.id = format!("net-{}", self.n_made);
                 self.networks.insert(network.id.clone(), network.clone());
                 (StatusCode::CREATED, json!(One { network }))
             }
-            (&Method::PUT, Some(id)) => match (self.networks.get_mut(id), sent()) {
-                (None, _) => not_found,
-                (_, Err(error)) => bad(&error),
-                (Some(own), Ok(network)) => {
-                    *own = Network { id: id.to_owned(), ..network };
-                    (StatusCode::OK, json!(One { network: own.clone() }))
+            (&Method::PUT, Some(id)) => match sent() {
+                _ if !self.networks.contains_key(id) => not_found,
+                Err(error) => bad(&error),
+                Ok(network) if self.is_taken(&network.name, id) => taken,
+                Ok(network) => {
+                    let network = Network { id: id.to_owned(), ..network };
+                    self.networks.insert(id.to_owned(), network.clone());
+                    (StatusCode::OK, json!(One { network }))
                 }
             },
             (&Method::DELETE, Some(id)) => match self.networks.remove(id) {
@@ -173,11 +191,26 @@ impl State {
             _ => (StatusCode::METHOD_NOT_ALLOWED, json!({"error": "expected GET, POST, PUT or DELETE"})),
         }
     }
+
+    /// Whether another network has this name.
+    fn is_taken(&self, name: &str, but_of: &str) -> bool {
+        self.networks.values().any(|other| other.name == name && other.id != but_of)
+    }
+
+    /// The networks that a query asks for.
+    fn page(&self, query: &str) -> Many {
+        let pairs: BTreeMap<_, _> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let limit = pairs.get("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+        let after = pairs.get("marker").map_or(Unbounded, |marker| Excluded(marker.clone()));
+        let all = self.networks.range((after, Unbounded)).map(|(_, network)| network);
+        let takes = |network: &&Network| pairs.get("name").is_none_or(|name| network.name == *name);
+        Many { networks: all.filter(takes).take(limit).cloned().collect() }
+    }
 }
 
-/// Names of objects need one character only to be written otherwise in a query.
-fn decoded(text: &str) -> String {
-    text.replace("%2F", "/").replace("%2f", "/")
+/// A query, with what is written otherwise in it.
+fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    format!("?{}", form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish())
 }
 
 /// The service has not done what it was asked for.
@@ -218,13 +251,26 @@ impl NeutronClient {
 
     /// All networks.
     pub async fn list(&self) -> Result<Vec<Network>, NeutronError> {
-        let (_, many) = self.ask::<Many>(Method::GET, "", None).await?;
-        Ok(many.map(|many| many.networks).unwrap_or_default())
+        let (mut all, limit) = (Vec::<Network>::new(), PAGE.to_string());
+        loop {
+            let marker = all.last().map(|last| last.id.clone());
+            let pairs = marker.iter().map(|marker| ("marker", marker.as_str()));
+            let query = query([("limit", limit.as_str())].into_iter().chain(pairs));
+            let (_, many) = self.ask::<Many>(Method::GET, &query, None).await?;
+            let page = many.map(|many| many.networks).unwrap_or_default();
+            if page.is_empty() {
+                return Ok(all);
+            }
+            if page.last().map(|last| &last.id) == marker.as_ref() {
+                return Err(NeutronError::Nonsense("a page ends where it begins".to_owned()));
+            }
+            all.extend(page);
+        }
     }
 
     /// The network of this name.
     pub async fn find(&self, name: &str) -> Result<Option<Network>, NeutronError> {
-        let query = format!("?name={}", name.replace('/', "%2F"));
+        let query = query([("name", name)]);
         let (_, many) = self.ask::<Many>(Method::GET, &query, None).await?;
         Ok(many.and_then(|many| many.networks.into_iter().find(|network| network.name == name)))
     }

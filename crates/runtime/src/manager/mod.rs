@@ -294,6 +294,7 @@ impl Shared {
             metrics: self.metrics.clone(),
             events: self.events.clone(),
             settings: config.settings.clone(),
+            config: config.clone(),
             leadership: self.leadership.subscribe(),
         }
     }

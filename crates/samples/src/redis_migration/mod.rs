@@ -6,7 +6,8 @@
 //! has confirmed it, and only if nobody has changed it meanwhile. So a process may die at any point: the one after it
 //! finishes the batch that is on record, and each key is counted once.
 //!
-//! A key that both servers have is that of the source in the end.
+//! A key that both servers have is that of the source in the end, and one that somebody deletes at the source on the way is
+//! gone from both. What is on the way is on record at the source, in a set whose name begins with `windlass:held:`.
 //!
 //! [`definition`] is the kind, [`machine`] the machine, and [`REGISTRATION`] all of it together. `transfer` moves keys,
 //! and `resp` talks to the servers.
@@ -19,7 +20,7 @@ use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kube::ResourceExt;
+use kube::{ResourceExt, core::ApiResource};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -38,7 +39,9 @@ pub const REGISTRATION: Registration = Registration {
     crd: Some(definition),
     graph: Some(drawn),
     build: |context| {
-        let informer = context.informers.of::<RedisMigration>(&Scope::all());
+        // The machine reads objects itself, and tells what is wrong with one that it cannot read.
+        let kind = ApiResource::erase::<RedisMigration>(&());
+        let informer = context.informers.of_metadata(&kind, &Scope::all());
         let reconciler = PhaseReconciler::new(machine()?, context.client.clone());
         Ok(context.controller(reconciler).reconciles_if(&informer, phase::asked).workers(WORKERS))
     },
@@ -46,7 +49,7 @@ pub const REGISTRATION: Registration = Registration {
 
 /// How many migrations go on at a time: one that moves large keys keeps the others waiting otherwise. More would take
 /// more memory.
-const WORKERS: usize = 8;
+const WORKERS: usize = 4;
 
 /// How many keys at a time, when the object does not say.
 const BATCH: u32 = 100;

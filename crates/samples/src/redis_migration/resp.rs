@@ -15,8 +15,11 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// How long all of it may take: a server that says a byte now and then keeps nobody for ever.
 const ALL: Duration = Duration::from_secs(300);
 
-/// The largest value: Redis itself has none that is larger.
-const MOST_BYTES: usize = 512 << 20;
+/// How much a server may say to a command, unless it is asked for values.
+pub(super) const MOST_REPLY: usize = 16 << 20;
+
+/// What a reply takes in memory besides its bytes, about: many small ones are large, too.
+const ITEM: usize = 64;
 
 /// The longest line.
 const MOST_LINE: usize = 64 << 10;
@@ -88,7 +91,7 @@ impl Connection {
 
     /// Sends one command; a refusal is an error.
     pub(super) async fn call(&mut self, words: &[&[u8]]) -> Result<Reply, RespError> {
-        let mut replies = self.exchange(&[words.to_vec()], MOST_BYTES).await?;
+        let mut replies = self.exchange(&[words.to_vec()], MOST_REPLY).await?;
         self.accepted(replies.pop().unwrap_or(Reply::Nothing))
     }
 
@@ -121,25 +124,41 @@ impl Connection {
         commands: &[Command<'_>],
         most_bytes: usize,
     ) -> Result<Vec<Reply>, RespError> {
-        let mut text = vec![];
-        for words in commands {
-            text.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-            for word in words {
-                text.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                text.extend_from_slice(word);
-                text.extend_from_slice(b"\r\n");
-            }
-        }
-        for part in text.chunks(CHUNK) {
-            let written = timeout(ANSWER, self.stream.write_all(part)).await;
-            self.timely(written)?;
-        }
+        self.send(commands).await?;
         (self.most, self.left) = (most_bytes, most_bytes.saturating_add(MOST_LINE));
         let mut replies = Vec::with_capacity(commands.len());
         for _ in commands {
             replies.push(self.reply(0).await?);
         }
         Ok(replies)
+    }
+
+    /// Words that are large go as they are, without another copy of them.
+    async fn send(&mut self, commands: &[Command<'_>]) -> Result<(), RespError> {
+        let mut text = vec![];
+        for words in commands {
+            text.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+            for word in words {
+                text.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+                if text.len() + word.len() > CHUNK {
+                    self.write(&text).await?;
+                    self.write(word).await?;
+                    text.clear();
+                } else {
+                    text.extend_from_slice(word);
+                }
+                text.extend_from_slice(b"\r\n");
+            }
+        }
+        self.write(&text).await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), RespError> {
+        for part in bytes.chunks(CHUNK) {
+            let written = timeout(ANSWER, self.stream.write_all(part)).await;
+            self.timely(written)?;
+        }
+        Ok(())
     }
 
     fn timely<T>(&self, ended: Result<io::Result<T>, tokio::time::error::Elapsed>) -> Result<T, RespError> {
@@ -205,6 +224,7 @@ impl Connection {
         if depth >= MOST_DEPTH || length > MOST_ITEMS {
             return Err(self.garbled());
         }
+        self.spend(length * ITEM)?;
         let mut items = vec![];
         for _ in 0..length {
             items.push(Box::pin(self.reply(depth + 1)).await?);
@@ -271,7 +291,7 @@ mod tests {
         assert!(matches!(deep, Err(RespError::Garbled(_))), "{deep:?}");
         let long = said(vec![b'+'; 1 << 20]).await;
         assert!(matches!(long, Err(RespError::Garbled(_))), "{long:?}");
-        for text in ["$9223372036854775807\r\n", "$536870912\r\n"] {
+        for text in ["$9223372036854775807\r\n", "$536870912\r\n", "*9999\r\n"] {
             let large = said(text.as_bytes().to_vec()).await;
             assert!(matches!(large, Err(RespError::TooLarge(..))), "{large:?}");
         }

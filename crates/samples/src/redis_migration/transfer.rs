@@ -5,7 +5,7 @@ use windlass_runtime::phase::StepError;
 
 use super::{
     RedisMigration,
-    resp::{Command, Connection, Reply, RespError},
+    resp::{Command, Connection, MOST_REPLY, Reply, RespError},
 };
 
 /// The values of several keys together may be so large; a key alone may be as large as Redis allows.
@@ -17,6 +17,10 @@ const MOST_UNCONFIRMED: usize = 4 << 20;
 
 /// The names of keys that are about to be moved are kept in the status: so long they may be together.
 const MOST_NAMES: usize = 256 << 10;
+
+/// What the names of records at the source begin with, which are not moved, and how long they stay when nobody goes on.
+const RECORDS: &str = "windlass:held:";
+const RECORDS_FOR: &str = "604800";
 
 /// How often a key is tried that somebody changes all the time.
 const MOST_TRIES: usize = 20;
@@ -48,6 +52,12 @@ pub(super) struct Transfer {
     db: u32,
     /// What the connections are known by.
     names: [String; 2],
+    /// What the servers say they are.
+    servers: [String; 2],
+    /// Where the source has on record what is about to be brought. A key is struck off as it is taken, in one
+    /// transaction. So one that is on record and not at the source has been deleted by somebody: whichever process of
+    /// ours looks, it knows. Without a record, which may expire, nothing is ever deleted.
+    held: String,
     source: Connection,
     dest: Connection,
 }
@@ -57,15 +67,24 @@ impl Transfer {
         let addresses = [migration.spec.source.clone(), migration.spec.dest.clone()];
         let (db, name) = (migration.spec.db.unwrap_or_default(), migration.uid().unwrap_or_default());
         let names = [format!("windlass-{name}-source"), format!("windlass-{name}-dest")];
+        Self::open_at(addresses, db, names, format!("{RECORDS}{name}")).await
+    }
+
+    async fn open_at(
+        addresses: [String; 2],
+        db: u32,
+        names: [String; 2],
+        held: String,
+    ) -> Result<Self, StepError> {
         let mut source = connect(&addresses[0], db, &names[0]).await.map_err(told)?;
         let mut dest = connect(&addresses[1], db, &names[1]).await.map_err(told)?;
         // A server that moves keys to itself would lose them all.
-        let (one, other) = (run_id(&mut source).await?, run_id(&mut dest).await?);
-        if one == other {
+        let servers = [run_id(&mut source).await?, run_id(&mut dest).await?];
+        if servers[0] == servers[1] {
             let [source, dest] = &addresses;
             return Err(StepError::fatal(format!("{source} and {dest} are the same server")));
         }
-        Ok(Transfer { addresses, db, names, source, dest })
+        Ok(Transfer { addresses, db, names, servers, held, source, dest })
     }
 
     /// Whether keys can go at all.
@@ -121,6 +140,7 @@ impl Transfer {
             _ => None,
         });
         let mut keys: Vec<Vec<u8>> = keys.collect::<Option<_>>()?;
+        keys.retain(|key| !key.starts_with(RECORDS.as_bytes()));
         keys.sort_unstable();
         keys.dedup();
         Some((cursor, keys))
@@ -158,8 +178,12 @@ impl Transfer {
     }
 
     async fn reconnect(&mut self) -> Result<(), StepError> {
-        self.source = connect(&self.addresses[0], self.db, &self.names[0]).await.map_err(told)?;
-        self.dest = connect(&self.addresses[1], self.db, &self.names[1]).await.map_err(told)?;
+        let (addresses, names) = (self.addresses.clone(), self.names.clone());
+        let new = Self::open_at(addresses, self.db, names, self.held.clone()).await?;
+        if new.servers != self.servers {
+            return Err(StepError::retry("a server has been replaced by another in the middle of a batch"));
+        }
+        *self = new;
         Ok(())
     }
 
@@ -168,6 +192,7 @@ impl Transfer {
         let watch: Command<'_> = [&b"WATCH"[..]].into_iter().chain(keys.iter().map(Vec::as_slice)).collect();
         self.source.call(&watch).await?;
         let (kept, absent) = self.read(keys, most_bytes).await?;
+        self.hold(&kept).await?;
         let mut part = vec![];
         let mut n_bytes = 0;
         for own in &kept {
@@ -180,7 +205,7 @@ impl Transfer {
         }
         self.restore(&part).await?;
         self.forget(&kept).await?;
-        self.count_gone(&absent).await
+        self.settle(&absent).await
     }
 
     /// What the source has of some keys, and what it has not.
@@ -209,57 +234,83 @@ impl Transfer {
         Ok((kept, absent))
     }
 
-    /// Brings keys to the other server. One that it has with this very value is left as it is: a process before us has
-    /// brought it.
+    /// Writes down what is about to be brought.
+    async fn hold(&mut self, kept: &[Kept<'_>]) -> Result<(), Failure> {
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let add: Command<'_> =
+            [&b"SADD"[..], self.held.as_bytes()].into_iter().chain(kept.iter().map(|own| own.key)).collect();
+        let expire = vec![&b"EXPIRE"[..], self.held.as_bytes(), RECORDS_FOR.as_bytes()];
+        for reply in self.source.exchange(&[add, expire], MOST_REPLY).await? {
+            self.source.accepted(reply)?;
+        }
+        Ok(())
+    }
+
+    /// Brings keys to the other server, whatever it has of them: perhaps a process before us has brought them.
     async fn restore(&mut self, kept: &[&Kept<'_>]) -> Result<(), Failure> {
         let commands: Vec<Command<'_>> = kept
             .iter()
-            .map(|own| vec![&b"RESTORE"[..], own.key, own.time_to_live.as_bytes(), &own.value])
+            .map(|own| vec![&b"RESTORE"[..], own.key, own.time_to_live.as_bytes(), &own.value, b"REPLACE"])
             .collect();
-        let replies = self.dest.exchange(&commands, MOST_TOGETHER).await?;
-        for (own, reply) in kept.iter().zip(replies) {
-            match reply {
-                Reply::Error(text) if text.starts_with("BUSYKEY") => self.replace(own).await?,
-                reply => drop(self.dest.accepted(reply)?),
-            }
+        for reply in self.dest.exchange(&commands, MOST_REPLY).await? {
+            self.dest.accepted(reply)?;
         }
         Ok(())
     }
 
-    async fn replace(&mut self, own: &Kept<'_>) -> Result<(), Failure> {
-        let there = self.dest.call(&[b"DUMP", own.key]).await?;
-        if there == Reply::Bytes(own.value.clone()) {
-            let time = own.time_to_live.as_bytes();
-            match own.time_to_live.as_str() {
-                "0" => self.dest.call(&[b"PERSIST", own.key]).await?,
-                _ => self.dest.call(&[b"PEXPIRE", own.key, time]).await?,
-            };
-            return Ok(());
-        }
-        let words: [&[u8]; 5] = [b"RESTORE", own.key, own.time_to_live.as_bytes(), &own.value, b"REPLACE"];
-        self.dest.call(&words).await?;
-        Ok(())
-    }
-
-    /// Takes keys from the source, unless one of them has changed since it was read.
+    /// Takes keys from the source and strikes them off the record, unless one of them has changed since it was read.
     async fn forget(&mut self, kept: &[Kept<'_>]) -> Result<(), Failure> {
         if kept.is_empty() {
             self.source.call(&[b"UNWATCH"]).await?;
             return Ok(());
         }
-        let del: Command<'_> = [&b"DEL"[..]].into_iter().chain(kept.iter().map(|own| own.key)).collect();
-        let commands = [vec![&b"MULTI"[..]], del, vec![&b"EXEC"[..]]];
-        let mut replies = self.source.exchange(&commands, MOST_TOGETHER).await?;
-        match self.source.accepted(replies.pop().unwrap_or(Reply::Nothing))? {
-            Reply::List(_) => Ok(()),
-            _ => Err(Failure::Changed),
+        // Without it, keys would go whether or not they have changed: nothing is said before it is accepted.
+        self.source.call(&[b"MULTI"]).await?;
+        let keys = || kept.iter().map(|own| own.key);
+        let del: Command<'_> = [&b"DEL"[..]].into_iter().chain(keys()).collect();
+        let strike: Command<'_> = [&b"SREM"[..], self.held.as_bytes()].into_iter().chain(keys()).collect();
+        let mut done = Reply::Nothing;
+        for reply in self.source.exchange(&[del, strike, vec![b"EXEC"]], MOST_REPLY).await? {
+            // The first refusal says why.
+            done = self.source.accepted(reply)?;
         }
+        match done {
+            Reply::List(replies) => {
+                replies.into_iter().try_for_each(|reply| self.source.accepted(reply).map(drop))?;
+                Ok(())
+            }
+            Reply::Nothing => Err(Failure::Changed),
+            _ => Err(self.source.garbled().into()),
+        }
+    }
+
+    /// Removes keys from the other server that somebody has deleted at the source after we had written them down. How
+    /// many of these that the source has not are not at the other server, either.
+    async fn settle(&mut self, absent: &[&[u8]]) -> Result<u64, Failure> {
+        let asks: Vec<Command<'_>> =
+            absent.iter().map(|key| vec![&b"SISMEMBER"[..], self.held.as_bytes(), key]).collect();
+        let mut deleted = vec![];
+        for (key, reply) in absent.iter().zip(self.source.exchange(&asks, MOST_REPLY).await?) {
+            if self.source.accepted(reply)? == Reply::Number(1) {
+                deleted.push(*key);
+            }
+        }
+        if !deleted.is_empty() {
+            let del: Command<'_> = [&b"DEL"[..]].into_iter().chain(deleted.iter().copied()).collect();
+            self.dest.call(&del).await?;
+            let strike = [&b"SREM"[..], self.held.as_bytes()];
+            let strike: Command<'_> = strike.into_iter().chain(deleted).collect();
+            self.source.call(&strike).await?;
+        }
+        self.count_gone(absent).await
     }
 
     /// How many keys that the source has not are not at the other server, either.
     async fn count_gone(&mut self, absent: &[&[u8]]) -> Result<u64, Failure> {
         let commands: Vec<Command<'_>> = absent.iter().map(|key| vec![&b"EXISTS"[..], key]).collect();
-        let replies = self.dest.exchange(&commands, MOST_TOGETHER).await?;
+        let replies = self.dest.exchange(&commands, MOST_REPLY).await?;
         let mut n_gone = 0;
         for reply in replies {
             n_gone += u64::from(self.dest.accepted(reply)? == Reply::Number(0));
@@ -277,10 +328,9 @@ async fn connect(address: &str, db: u32, name: &str) -> Result<Connection, RespE
     } else {
         connection.call(&[b"PING"]).await?;
     }
-    let own = connection.call(&[b"CLIENT", b"ID"]).await;
-    let (Ok(Reply::Number(own)), Ok(Reply::Bytes(list))) =
-        (own, connection.call(&[b"CLIENT", b"LIST"]).await)
-    else {
+    let own = if_known(connection.call(&[b"CLIENT", b"ID"]).await)?;
+    let list = if_known(connection.call(&[b"CLIENT", b"LIST"]).await)?;
+    let (Some(Reply::Number(own)), Some(Reply::Bytes(list))) = (own, list) else {
         // A server that knows nothing of its clients has none to cut off.
         return Ok(connection);
     };
@@ -295,6 +345,14 @@ async fn connect(address: &str, db: u32, name: &str) -> Result<Connection, RespE
     }
     connection.call(&[b"CLIENT", b"SETNAME", name.as_bytes()]).await?;
     Ok(connection)
+}
+
+/// The reply to a command that not every server has. One that does not answer at all is no such server.
+fn if_known(replied: Result<Reply, RespError>) -> Result<Option<Reply>, RespError> {
+    match replied {
+        Err(RespError::Refused(..)) => Ok(None),
+        replied => replied.map(Some),
+    }
 }
 
 async fn info(connection: &mut Connection, section: &str) -> Result<String, StepError> {
@@ -315,18 +373,75 @@ async fn run_id(connection: &mut Connection) -> Result<String, StepError> {
     id.map(str::to_owned).ok_or_else(|| StepError::fatal("a server does not say which one it is (run_id)"))
 }
 
-/// Whether another try is worth it. Servers begin a refusal with a word that says what it is.
+/// Whether another try is worth it. Servers mostly begin a refusal with a word that says what it is.
 fn told(error: RespError) -> StepError {
-    const PASSING: [&str; 8] =
-        ["LOADING", "BUSY", "TRYAGAIN", "MASTERDOWN", "OOM", "MISCONF", "CLUSTERDOWN", "READONLY"];
+    const PASSING: [&str; 9] = [
+        "LOADING",
+        "BUSY",
+        "TRYAGAIN",
+        "MASTERDOWN",
+        "OOM",
+        "MISCONF",
+        "CLUSTERDOWN",
+        "READONLY",
+        "NOREPLICAS",
+    ];
+    const TOO_MANY: &str = "ERR max number of clients";
     let is_passing = match &error {
         RespError::Refused(_, text) => {
             let word = text.split(' ').next().unwrap_or_default();
-            PASSING.contains(&word)
+            PASSING.contains(&word) || text.starts_with(TOO_MANY)
         }
         RespError::Garbled(_) => false,
         _ => true,
     };
     let error = StepError::from(error);
     if is_passing { error } else { StepError::fatal(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// What becomes of a client when a server says these things, one to each request, and then goes.
+    async fn connected(says: &'static [&'static str]) -> Result<Connection, RespError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address").to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let mut request = [0; 1 << 10];
+            for text in says {
+                let _ = stream.read(&mut request).await.expect("a request");
+                stream.write_all(text.as_bytes()).await.expect("an answer");
+            }
+        });
+        connect(&address, 0, "me").await
+    }
+
+    #[tokio::test]
+    async fn only_servers_that_say_so_know_nothing_of_their_clients() {
+        const UNKNOWN: &str = "-ERR unknown command\r\n";
+        assert!(connected(&["+PONG\r\n", UNKNOWN, UNKNOWN]).await.is_ok());
+        // A connection whose answers are late would take them for those to other questions.
+        for says in [&["+PONG\r\n"][..], &["+PONG\r\n", UNKNOWN], &["+PONG\r\n", ":7\r\n"]] {
+            let ended = connected(says).await.err();
+            assert!(matches!(ended, Some(RespError::Broken(..))), "{says:?}: {ended:?}");
+        }
+    }
+
+    #[test]
+    fn what_passes_is_tried_again() {
+        let refused = |text: &str| told(RespError::Refused("a:1".to_owned(), text.to_owned()));
+        for text in ["READONLY no", "MISCONF no", "NOREPLICAS no", "ERR max number of clients reached"] {
+            assert_eq!(refused(text), StepError::retry(format!("a:1 answers: {text}")));
+        }
+        for text in ["NOPERM no", "ERR no", "WRONGTYPE no"] {
+            assert_eq!(refused(text), StepError::fatal(format!("a:1 answers: {text}")));
+        }
+    }
 }

@@ -242,3 +242,21 @@ async fn a_controller_looks_after_migrations() {
     stop.cancel();
     running.await.expect("it ends");
 }
+
+#[tokio::test]
+async fn keys_are_not_taken_outside_of_a_transaction() {
+    let server = Server::start().await;
+    for (rule, why) in [("-multi", "NOPERM"), ("-del", "NOPERM")] {
+        let (source, dest) = (Redis::start(), Redis::start());
+        source.ask(&["SET", "key", "value"]);
+        source.ask(&["ACL", "SETUSER", "default", rule]);
+        let name = format!("m{rule}");
+        server.create(&name, &source.address(), &dest.address(), 10).await;
+        server.run(&name).await;
+        let status = server.get(&name).await.status.expect("a status");
+        let state = &status.machine.state["Migrate"];
+        assert_eq!((status.machine.phase.as_str(), state.attempts), ("Failed", 1), "{rule}");
+        assert!(state.error.as_deref().is_some_and(|text| text.contains(why)), "{rule}: {state:?}");
+        assert_eq!(source.ask(&["GET", "key"]), Said::Bytes(b"value".to_vec()), "{rule}");
+    }
+}

@@ -21,6 +21,8 @@ pub(crate) enum Fate {
     Cut(When),
     /// It arrives when everything is over.
     Late,
+    /// It arrives when it may, and everything goes on.
+    Pause,
 }
 
 /// What several proxies count together.
@@ -87,6 +89,13 @@ async fn pass(line: Arc<Line>, client: TcpStream, upstream: TcpStream) {
     while let Ok(length @ 1..) = from_client.read(&mut request).await {
         match line.next() {
             None => {
+                if to_server.write_all(&request[..length]).await.is_err() {
+                    break;
+                }
+            }
+            Some(Fate::Pause) => {
+                line.happened.notify_one();
+                let _ = line.release.subscribe().wait_for(|may_go| *may_go).await;
                 if to_server.write_all(&request[..length]).await.is_err() {
                     break;
                 }

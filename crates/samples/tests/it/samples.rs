@@ -10,8 +10,9 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    Api, Client, CustomResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::ApiResource,
 };
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -21,7 +22,7 @@ use windlass_samples::{
     at::{self, At, Phase},
     foo::{self, Foo},
     network::{self, Network},
-    neutron::Neutron,
+    neutron::{self, Neutron, NeutronClient, NeutronError},
 };
 use windlass_testkit::TestServer;
 
@@ -51,13 +52,18 @@ struct Working {
 impl Working {
     /// Defines its kind, and starts it.
     async fn start(client: &Client, registration: Registration, settings: serde_json::Value) -> Self {
+        Self::start_with(client, registration, ReconcilerConfig { settings, ..ReconcilerConfig::default() })
+            .await
+    }
+
+    /// The same, with all there is to say.
+    async fn start_with(client: &Client, registration: Registration, config: ReconcilerConfig) -> Self {
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let definition = registration.crd.expect("it brings a kind")();
         let created = definitions.create(&PostParams::default(), &definition).await;
         assert!(created.is_ok() || matches!(created, Err(kube::Error::Api(status)) if status.code == 409));
         let manager = Manager::new(client.clone());
         manager.add(registration.name, registration.build).expect("a new name");
-        let config = ReconcilerConfig { settings, ..ReconcilerConfig::default() };
         manager.configure(registration.name, config).expect("a known name");
         let stop = CancellationToken::new();
         let running = tokio::spawn({
@@ -75,7 +81,7 @@ impl Working {
 
 async fn create<K>(api: &Api<K>, object: serde_json::Value) -> K
 where
-    K: kube::Resource + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+    K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
 {
     let object: K = serde_json::from_value(object).expect("an object");
     // The kind may have been defined a moment ago.
@@ -160,24 +166,13 @@ async fn a_network_is_made_changed_and_removed_outside_whatever_fails() {
     let server = TestServer::start().await.expect("a server");
     let client = server.client();
     let neutron = Neutron::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let settings = json!({"neutronUrl": format!("http://{}", listener.local_addr().expect("an address"))});
-    let serving = tokio::spawn({
-        let neutron = neutron.clone();
-        async move { neutron.serve(listener).await }
-    });
+    let settings = json!({"neutronUrl": served(&neutron).await});
     neutron.fail(3);
     let working = Working::start(&client, network::REGISTRATION, settings.clone()).await;
     let networks: Api<Network> = Api::default_namespaced(client.clone());
-    let object = |name: &str| {
-        json!({
-            "apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": name},
-            "spec": {"cidr": "192.168.0.0/16", "gateway": "192.168.0.1"},
-        })
-    };
-    create(&networks, object("one")).await;
-    create(&networks, object("two")).await;
-    let names = || neutron.networks().into_iter().map(|network| network.name).collect::<Vec<_>>();
+    create(&networks, network_object("one")).await;
+    create(&networks, network_object("two")).await;
+    let names = || names(&neutron);
     eventually("both are made", async || (names() == ["default/one", "default/two"]).then_some(())).await;
 
     let change = Patch::Merge(json!({"spec": {"gateway": "192.168.0.9"}}));
@@ -194,7 +189,152 @@ async fn a_network_is_made_changed_and_removed_outside_whatever_fails() {
     networks.delete("two", &DeleteParams::default()).await.expect("deleted");
     eventually("two is removed", async || names().is_empty().then_some(())).await;
     working.end().await;
-    serving.abort();
+}
+
+/// Serves networks for as long as the test runs. Where.
+async fn served(neutron: &Neutron) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let neutron = neutron.clone();
+    tokio::spawn(async move { neutron.serve(listener).await });
+    url
+}
+
+fn network_object(name: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "samplecrd.k8s.io/v1", "kind": "Network", "metadata": {"name": name},
+        "spec": {"cidr": "192.168.0.0/16", "gateway": "192.168.0.1"},
+    })
+}
+
+fn names(neutron: &Neutron) -> Vec<String> {
+    neutron.networks().into_iter().map(|network| network.name).collect()
+}
+
+fn outside(name: &str) -> neutron::Network {
+    neutron::Network { name: name.to_owned(), cidr: "10.0.0.0/8".to_owned(), ..neutron::Network::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn networks_of_others_are_left_alone() {
+    let server = TestServer::start().await.expect("a server");
+    let client = server.client();
+    let neutron = Neutron::default();
+    let url = served(&neutron).await;
+    let others = NeutronClient::new(&url);
+    let elsewhere = neutron::Network {
+        description: "windlass.dev/network/another-cluster/some-object".to_owned(),
+        ..outside("default/elsewhere")
+    };
+    for network in [outside("default/theirs"), outside("taken"), outside("default/taken"), elsewhere] {
+        others.create(network).await.expect("it is made");
+    }
+    let settings = json!({"neutronUrl": url});
+    let working = Working::start(&client, network::REGISTRATION, settings.clone()).await;
+    let networks: Api<Network> = Api::default_namespaced(client.clone());
+    create(&networks, network_object("taken")).await;
+    let told = message(&client, "ErrResourceExists").await;
+    assert_eq!(told, "Network \"default/taken\" already exists in Neutron and is not managed by Network");
+    networks.delete("taken", &DeleteParams::default()).await.expect("deleted");
+    create(&networks, network_object("one")).await;
+    create(&networks, network_object("two")).await;
+    eventually("ours are made", async || (neutron.networks().len() == 6).then_some(())).await;
+    working.end().await;
+
+    // Those that this manager does not see are as good as another's.
+    networks.delete("one", &DeleteParams::default()).await.expect("deleted");
+    let only = ReconcilerConfig {
+        settings: settings.clone(),
+        keys: vec!["default/two".parse().expect("a key")],
+        ..ReconcilerConfig::default()
+    };
+    let working = Working::start_with(&client, network::REGISTRATION, only).await;
+    let change = Patch::Merge(json!({"spec": {"gateway": "192.168.0.9"}}));
+    networks.patch("two", &PatchParams::default(), &change).await.expect("changed");
+    let is_changed = || neutron.networks().iter().any(|network| network.gateway == "192.168.0.9");
+    eventually("two is changed", async || is_changed().then_some(())).await;
+    working.end().await;
+    let all = ["default/elsewhere", "default/one", "default/taken", "default/theirs", "default/two", "taken"];
+    assert_eq!(names(&neutron), all);
+
+    let working = Working::start(&client, network::REGISTRATION, settings).await;
+    eventually("one is removed", async || (!names(&neutron).contains(&all[1].to_owned())).then_some(()))
+        .await;
+    networks.delete("two", &DeleteParams::default()).await.expect("deleted");
+    let left = ["default/elsewhere", "default/taken", "default/theirs", "taken"];
+    eventually("two is removed", async || (names(&neutron) == left).then_some(())).await;
+    working.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_has_pages_any_name_and_each_name_once() {
+    const N_NETWORKS: usize = 1001;
+    let neutron = Neutron::default();
+    let client = NeutronClient::new(served(&neutron).await);
+    for idx in 0..N_NETWORKS {
+        client.create(outside(&idx.to_string())).await.expect("it is made");
+    }
+    let (n_before, listed) = (neutron.requests(), client.list().await.expect("a list"));
+    assert_eq!((listed.len(), neutron.requests() - n_before), (N_NETWORKS, 4));
+    let odd = "a b/c%2F&name=d+\u{e9}";
+    client.create(outside(odd)).await.expect("it is made");
+    let found = client.find(odd).await.expect("an answer").expect("it is there");
+    let twice = client.update(&found.id, outside("7")).await.expect_err("there is a seven");
+    assert!(matches!(twice, NeutronError::Refused { code, .. } if code == 409), "{twice}");
+    client.update(&found.id, outside(odd)).await.expect("its own name is its own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_that_makes_no_sense_harms_nobody_else() {
+    let server = TestServer::start().await.expect("a server");
+    let client = server.client();
+    let mut definition = Foo::crd();
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = serde_json::from_value(json!({"openAPIV3Schema": schema})).expect("a schema");
+    definition.spec.versions[0].schema = Some(schema);
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &definition).await.expect("defined");
+    let anything: Api<DynamicObject> =
+        Api::default_namespaced_with(client.clone(), &ApiResource::erase::<Foo>(&()));
+    let object = |name: &str, spec: serde_json::Value| {
+        json!({
+            "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "metadata": {"name": name},
+            "spec": spec,
+        })
+    };
+    create(&anything, object("bad", json!("nonsense"))).await;
+    create(&anything, object("good", json!({"deploymentName": "good", "replicas": 1}))).await;
+    let working = Working::start(&client, foo::REGISTRATION, json!({})).await;
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    eventually("a deployment", async || deployments.get_opt("good").await.ok().flatten()).await;
+    let told = message(&client, "Unreadable").await;
+    assert!(told.starts_with("The object cannot be read: invalid type: string"), "{told}");
+    working.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_of_another_is_not_taken_for_ours() {
+    let server = TestServer::start().await.expect("a server");
+    let client = server.client();
+    let (ats, pods): (Api<At>, Api<Pod>) =
+        (Api::default_namespaced(client.clone()), Api::default_namespaced(client.clone()));
+    let spec = json!({"containers": [{"name": "a", "image": "a"}]});
+    create(&pods, json!({"metadata": {"name": "soon-pod"}, "spec": spec})).await;
+    let working = Working::start(&client, at::REGISTRATION, json!({})).await;
+    let at = json!({
+        "apiVersion": "demo.wukong.com/v1", "kind": "At", "metadata": {"name": "soon"},
+        "spec": {"schedule": "2006-01-02T15:04:05Z", "command": "echo hello"},
+    });
+    create(&ats, at).await;
+    let told = message(&client, "ErrResourceExists").await;
+    assert_eq!(told, "Pod \"soon-pod\" already exists and is not managed by At");
+    let phase = async || ats.get("soon").await.ok()?.status?.phase;
+    assert_eq!(phase().await, Some(Phase::Running));
+    pods.delete("soon-pod", &DeleteParams::default().grace_period(0)).await.expect("deleted");
+    eventually("it is done", async || phase().await.filter(|phase| *phase == Phase::Done)).await;
+    let pod = pods.get("soon-pod").await.expect("a pod");
+    assert!(pod.metadata.owner_references.is_some());
+    working.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,10 +21,23 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The folders of crates that others may use or copy, as the workspace names them.
+fn members() -> Vec<(String, PathBuf)> {
+    let mut members = vec![];
+    for kind in ["crates", "examples"] {
+        for folder in fs::read_dir(root().join(kind)).expect("a folder of crates") {
+            let folder = folder.expect("a folder").path();
+            let name = folder.file_name().expect("a name").to_string_lossy();
+            members.push((format!("{kind}/{name}"), folder));
+        }
+    }
+    members
+}
+
 #[test]
 fn every_file_says_what_it_is_and_is_one_idea() {
     let mut files = vec![];
-    for folder in ["crates", "bench", "e2e"] {
+    for folder in ["crates", "examples", "bench", "e2e"] {
         rust_files(&root().join(folder), &mut files);
     }
     for file in files {
@@ -46,14 +59,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("housekeeping", &["runtime"]),
     ("samples", &["runtime"]),
     ("testkit", &["apiserver", "store"]),
+    ("greeter", &["runtime"]),
     ("windlass", &["access", "apiserver", "housekeeping", "machinery", "runtime", "samples", "store"]),
 ];
 
 #[test]
 fn dependencies_point_down() {
-    for folder in fs::read_dir(root().join("crates")).expect("crates/") {
-        let folder = folder.expect("a folder").path();
-        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+    for (member, folder) in members() {
+        let name = member.split('/').next_back().unwrap_or_default();
         let (_, may_use) = MAY_USE
             .iter()
             .find(|(own, _)| *own == name)
@@ -75,8 +88,7 @@ fn dependencies_point_down() {
 #[test]
 fn the_architecture_names_every_crate() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
-    for folder in fs::read_dir(root().join("crates")).expect("crates/") {
-        let name = folder.expect("a folder").file_name().to_string_lossy().into_owned();
-        assert!(text.contains(&format!("`crates/{name}`")), "ARCHITECTURE.md does not name crates/{name}");
+    for (member, _) in members() {
+        assert!(text.contains(&format!("`{member}`")), "ARCHITECTURE.md does not name {member}");
     }
 }
