@@ -15,7 +15,7 @@ use windlass_runtime::{
 };
 
 use crate::{
-    neutron::{self, NeutronClient},
+    neutron::{self, Neutron, NeutronClient},
     readable::Readable,
 };
 
@@ -27,16 +27,17 @@ pub const REGISTRATION: Registration = Registration {
     graph: None,
     build: |context| {
         let Settings { neutron_url } = context.settings()?;
-        Ok(controller(context, &neutron_url))
+        let url = neutron_url.map_or_else(Neutron::of_this_process, Ok)?;
+        Ok(controller(context, &url))
     },
 };
 
-/// What it has to be told.
+/// What it can be told.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Settings {
-    /// Where Neutron is, such as `http://127.0.0.1:9696`.
-    neutron_url: String,
+    /// Where Neutron is, such as `http://127.0.0.1:9696`. Without, it is in this process, and forgets everything with it.
+    neutron_url: Option<String>,
 }
 
 /// What the controller calls itself in events.

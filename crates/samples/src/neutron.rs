@@ -12,6 +12,8 @@
 use std::{
     collections::BTreeMap,
     convert::Infallible,
+    io,
+    net::Ipv4Addr,
     ops::Bound::{Excluded, Unbounded},
     sync::Arc,
     time::Duration,
@@ -89,6 +91,22 @@ impl Neutron {
     /// How many requests it has answered.
     pub fn requests(&self) -> u64 {
         self.0.lock().n_requests
+    }
+
+    /// Where the service of this process is. It begins when someone asks for the first time.
+    pub fn of_this_process() -> io::Result<String> {
+        static URL: Mutex<Option<String>> = Mutex::new(None);
+        let mut url = URL.lock();
+        if let Some(url) = &*url {
+            return Ok(url.clone());
+        }
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let begun = format!("http://{}", listener.local_addr()?);
+        tokio::spawn(async move { Neutron::default().serve(listener).await });
+        tracing::info!(url = begun, "a Neutron in this process has begun");
+        Ok(url.insert(begun).clone())
     }
 
     /// Answers on a listener for as long as it is polled.
