@@ -246,3 +246,33 @@ pub(crate) async fn install(client: &Client, definitions: &[CustomResourceDefini
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_in_the_document_is_one() {
+        let text = include_str!("../../../docs/controllers.md");
+        let block = text.split("```yaml hub\n").nth(1).and_then(|rest| rest.split("```").next());
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), block.expect("the document has one")).expect("the file is ours");
+        let config = read(file.path()).expect("it is right");
+        let names: Vec<&str> = bundled().iter().map(|registration| registration.name).collect();
+        for name in config.reconcilers.keys() {
+            assert!(names.contains(&name.as_str()), "{name} is not among {names:?}");
+        }
+        let Configured { config: alone, .. } = Configured { config, ..Configured::default() }.only("at");
+        assert_eq!(alone.reconcilers.keys().collect::<Vec<_>>(), ["at"]);
+        assert!(alone.reconcilers["at"].enabled, "who is asked for by name runs");
+    }
+
+    #[test]
+    fn a_file_without_words_is_a_configuration() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        for text in ["", " \n", "{}"] {
+            fs::write(file.path(), text).expect("the file is ours");
+            assert_eq!(read(file.path()).expect("nothing is wrong with it"), HubConfig::default());
+        }
+    }
+}
