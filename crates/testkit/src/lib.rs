@@ -29,8 +29,8 @@
 //! # }
 //! ```
 //!
-//! Nothing looks after the objects unless a test starts something that does: what is deleted leaves its dependents, and
-//! namespaces do not end. `windlass-housekeeping` has the controllers for that.
+//! The server is kept tidy, as `windlass up` keeps its own: what belonged to something that is gone goes, namespaces that are
+//! deleted are emptied and end, and each has its service account. [`TestServer::bare`] is without all that.
 //!
 //! The store works on a thread of its own. Tests in virtual time (`start_paused`) would see time jump while they wait for
 //! it, so tests against a server run in real time.
@@ -38,7 +38,12 @@
 use std::{fmt, sync::Arc};
 
 use kube::Client;
-use windlass_apiserver::{ApiServer, Config, Direct, StartError};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+pub use windlass_apiserver::Config;
+use windlass_apiserver::{ApiServer, Direct, StartError};
+use windlass_housekeeping::Options;
 use windlass_store::{Memory, Store};
 
 /// The group whose members may do everything.
@@ -55,11 +60,45 @@ impl From<StartError> for NotStarted {
     }
 }
 
-/// An API server for one test.
+/// An API server for one test. Clones are the same server.
 #[derive(Clone)]
 pub struct TestServer {
     server: Arc<ApiServer>,
     store: Arc<Memory>,
+    housekeeping: Option<Arc<Housekeeping>>,
+}
+
+/// What keeps it tidy, for as long as there is this.
+struct Housekeeping {
+    stop: CancellationToken,
+    running: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Housekeeping {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Housekeeping {
+    fn start(client: Client) -> Arc<Self> {
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let running = tokio::spawn(async move {
+            let kept = windlass_housekeeping::run(client, Options::default(), until).await;
+            kept.expect("it is not configured, so nothing can be wrong with it");
+        });
+        Arc::new(Housekeeping { stop, running: Mutex::new(Some(running)) })
+    }
+
+    async fn stop(&self) {
+        self.stop.cancel();
+        let running = self.running.lock().take();
+        if let Some(running) = running {
+            // One that has panicked has stopped, too.
+            let _ = running.await;
+        }
+    }
 }
 
 impl fmt::Debug for TestServer {
@@ -69,16 +108,18 @@ impl fmt::Debug for TestServer {
 }
 
 impl TestServer {
-    /// A server without objects, but for those that every server has.
+    /// A server without objects, but for those that every server has, which is kept tidy.
     pub async fn start() -> Result<Self, NotStarted> {
-        Self::start_with(Config::default()).await
+        let mut server = Self::bare(Config::default()).await?;
+        server.housekeeping = Some(Housekeeping::start(server.client()));
+        Ok(server)
     }
 
-    /// The same, with settings of its own.
-    pub async fn start_with(config: Config) -> Result<Self, NotStarted> {
+    /// A server with settings of its own, and without controllers.
+    pub async fn bare(config: Config) -> Result<Self, NotStarted> {
         let store = Arc::new(Memory::new().map_err(|error| NotStarted(error.into()))?);
         let server = ApiServer::start(config, Arc::clone(&store) as _).await?;
-        Ok(TestServer { server, store })
+        Ok(TestServer { server, store, housekeeping: None })
     }
 
     /// Someone who may do everything.
@@ -93,6 +134,9 @@ impl TestServer {
 
     /// Ends watches as a server does that shuts down, and then answers no more.
     pub async fn stop(self) {
+        if let Some(housekeeping) = &self.housekeeping {
+            housekeeping.stop().await;
+        }
         self.server.begin_drain();
         self.store.close().await;
     }

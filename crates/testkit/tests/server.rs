@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams},
     runtime::watcher,
 };
 use serde_json::json;
-use windlass_testkit::TestServer;
+use windlass_testkit::{Config, TestServer};
 
 fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}})).expect("a config map")
@@ -29,7 +29,7 @@ async fn servers_are_ready_at_once_and_know_nothing_of_each_other() {
 
 #[tokio::test]
 async fn watches_stream_until_the_server_stops() {
-    let server = TestServer::start().await.expect("a server");
+    let server = TestServer::bare(Config::default()).await.expect("a server");
     let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let revision = maps.list(&ListParams::default()).await.expect("a list").metadata.resource_version;
     let mut events =
@@ -91,4 +91,49 @@ async fn users_may_do_what_roles_allow() {
         tokio::task::yield_now().await;
     }
     assert_eq!(code(hers.delete("a", &DeleteParams::default()).await.expect_err("she may not")), 403);
+}
+
+/// Waits until there is no such object.
+async fn goes<K>(api: &Api<K>, name: &str)
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let gone = async {
+        while api.get_opt(name).await.expect("an answer").is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone)
+        .await
+        .unwrap_or_else(|_| panic!("{name} is still there"));
+}
+
+#[tokio::test]
+async fn dependents_follow_their_owners_and_namespaces_end() {
+    let server = TestServer::start().await.expect("a server");
+    let namespaces: Api<Namespace> = Api::all(server.client());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": "team"}})).expect("a namespace");
+    namespaces.create(&PostParams::default(), &namespace).await.expect("created");
+    let maps: Api<ConfigMap> = Api::namespaced(server.client(), "team");
+    let owner = maps.create(&PostParams::default(), &map("owner")).await.expect("created");
+    let mut dependent = map("dependent");
+    dependent.metadata.owner_references = owner.owner_ref(&()).map(|owner| vec![owner]);
+    maps.create(&PostParams::default(), &dependent).await.expect("created");
+    maps.create(&PostParams::default(), &map("other")).await.expect("created");
+    maps.delete("owner", &DeleteParams::background()).await.expect("deleted");
+    goes(&maps, "dependent").await;
+    assert!(maps.get_opt("other").await.expect("an answer").is_some());
+    namespaces.delete("team", &DeleteParams::default()).await.expect("deleted");
+    goes(&namespaces, "team").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_bare_server_leaves_everything_as_it_is() {
+    let server = TestServer::bare(Config::default()).await.expect("a server");
+    let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    maps.create(&PostParams::default(), &map("owner")).await.expect("created");
+    maps.delete("owner", &DeleteParams::foreground()).await.expect("it is being deleted");
+    let finalizers = maps.get("owner").await.expect("it waits for a collector").metadata.finalizers;
+    assert_eq!(finalizers, Some(vec!["foregroundDeletion".to_owned()]));
 }

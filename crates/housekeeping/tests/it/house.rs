@@ -18,7 +18,7 @@ use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 use windlass_housekeeping::{Options, run};
 use windlass_runtime::ConfigError;
-use windlass_testkit::TestServer;
+use windlass_testkit::{Config, TestServer};
 
 /// How long a test waits for something that should happen soon.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ impl House {
 
     /// A server that nobody keeps tidy yet.
     pub(crate) async fn untidy() -> Self {
-        let server = TestServer::start().await.expect("a server");
+        let server = TestServer::bare(Config::default()).await.expect("a server");
         House { client: server.client(), _server: server, stop: CancellationToken::new(), keepers: vec![] }
     }
 

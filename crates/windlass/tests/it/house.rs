@@ -58,7 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("apiserver", &["access", "cel", "machinery", "store"]),
     ("housekeeping", &["runtime"]),
     ("samples", &["runtime"]),
-    ("testkit", &["apiserver", "store"]),
+    ("testkit", &["apiserver", "housekeeping", "store"]),
     ("greeter", &["runtime"]),
     ("windlass", &["access", "apiserver", "housekeeping", "machinery", "runtime", "samples", "store"]),
 ];
