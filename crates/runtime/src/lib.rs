@@ -34,5 +34,5 @@ pub use self::{
     key::{Key, KeyError},
     manager::{ConfigError, ControllerStatus, Manager},
     queue::{Limits, Priority, Queue},
-    registry::{BuildError, Context, Registration},
+    registry::{BuildError, Context, NotLeading, Registration},
 };

@@ -123,14 +123,14 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// There will be something to do for a key. The earliest time counts, and the highest priority.
-    pub(super) fn add_at(&mut self, key: K, at: Instant, priority: Priority, now: Instant) {
+    /// There will be something to do for a key. The earliest time counts, and the highest priority. True if there is
+    /// already, and there was not before.
+    pub(super) fn add_at(&mut self, key: K, at: Instant, priority: Priority, now: Instant) -> bool {
         if self.is_shut {
-            return;
+            return false;
         }
         if at <= now {
-            self.add(key, priority, now);
-            return;
+            return self.add(key, priority, now);
         }
         let alarm = (at, self.n_alarms);
         match self.later.entry(key.clone()) {
@@ -138,7 +138,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 let known = known.get_mut();
                 known.priority = known.priority.max(priority);
                 if at >= known.alarm.0 {
-                    return;
+                    return false;
                 }
                 self.alarms.remove(&known.alarm);
                 known.alarm = alarm;
@@ -149,20 +149,24 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
         self.n_alarms += 1;
         self.alarms.insert(alarm, key);
+        false
     }
 
-    /// Makes those dirty whose time has come; when the next one's comes.
-    pub(super) fn wake(&mut self, now: Instant) -> Option<Instant> {
+    /// Makes those dirty whose time has come, as of that time: nobody may have looked since. How many were not before, and
+    /// when the next one's comes.
+    pub(super) fn wake(&mut self, now: Instant) -> (usize, Option<Instant>) {
+        let mut n_new = 0;
         while let Some(first) = self.alarms.first_entry() {
-            if first.key().0 > now {
-                return Some(first.key().0);
+            let at = first.key().0;
+            if at > now {
+                return (n_new, Some(at));
             }
             let key = first.remove();
             if let Some(later) = self.later.remove(&key) {
-                self.add(key, later.priority, now);
+                n_new += usize::from(self.add(key, later.priority, at));
             }
         }
-        None
+        (n_new, None)
     }
 
     /// Hands out the key whose turn it is, and says for how long it has waited.
@@ -175,10 +179,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some((key, now.saturating_duration_since(since)))
     }
 
-    /// A worker is done with a key; for how long it had it, and whether it is to be handed out again.
-    pub(super) fn done(&mut self, key: &K, now: Instant) -> (Duration, bool) {
-        let Some(InHand { since, .. }) = self.in_hand.remove(key) else { return (Duration::ZERO, false) };
-        let mut is_ready = false;
+    /// A worker is done with a key, which is to be handed out again if it is dirty; for how long it had it.
+    pub(super) fn done(&mut self, key: &K, now: Instant) -> Duration {
+        let Some(InHand { since, .. }) = self.in_hand.remove(key) else { return Duration::ZERO };
         if let Some(dirty) = self.dirty.get_mut(key) {
             // It stands in line from now on, as it could not before.
             dirty.since = now;
@@ -186,9 +189,8 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.n_ready += 1;
             dirty.place = Some(place);
             self.ready.insert(place, key.clone());
-            is_ready = true;
         }
-        (now.saturating_duration_since(since), is_ready)
+        now.saturating_duration_since(since)
     }
 
     /// When a key that has failed may be tried again. Failing again before that time is not counted: it was tried because
