@@ -35,5 +35,5 @@ pub use self::{
     manager::{ConfigError, ControllerStatus, Manager},
     phase::GraphFormat,
     queue::{Limits, Priority, Queue},
-    registry::{BuildError, Context, Registration},
+    registry::{BuildError, Context, NotLeading, Registration},
 };

@@ -20,6 +20,12 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabels {
     name: String,
+    controller: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LeaseLabels {
+    name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -67,13 +73,14 @@ struct Families {
     longest: Family<QueueLabels, Seconds>,
     reconciles: Family<ResultLabels, Counter>,
     errors: Family<ControllerLabels, Counter>,
+    terminal: Family<ControllerLabels, Counter>,
     panics: Family<ControllerLabels, Counter>,
     timeouts: Family<ControllerLabels, Counter>,
     times: Histograms<ControllerLabels>,
     most: Family<ControllerLabels, Gauge>,
     active: Family<ControllerLabels, Gauge>,
     events: Family<OutcomeLabels, Counter>,
-    leads: Gauge,
+    leads: Family<LeaseLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -88,13 +95,14 @@ impl Default for Metrics {
             longest: Family::default(),
             reconciles: Family::default(),
             errors: Family::default(),
+            terminal: Family::default(),
             panics: Family::default(),
             timeouts: Family::default(),
             times: Family::new_with_constructor(reconcile_times),
             most: Family::default(),
             active: Family::default(),
             events: Family::default(),
-            leads: Gauge::default(),
+            leads: Family::default(),
         }))
     }
 }
@@ -130,6 +138,11 @@ impl Metrics {
         let controller = registry.sub_registry_with_prefix("controller_runtime");
         controller.register("reconcile", "Reconciles by result", own.reconciles.clone());
         controller.register("reconcile_errors", "Reconciles that failed", own.errors.clone());
+        controller.register(
+            "terminal_reconcile_errors",
+            "Reconciles that failed and are not tried again",
+            own.terminal.clone(),
+        );
         controller.register("reconcile_panics", "Reconciles that panicked", own.panics.clone());
         controller.register("reconcile_timeouts", "Reconciles that took too long", own.timeouts.clone());
         controller.register("reconcile_time_seconds", "How long reconciles take", own.times.clone());
@@ -139,14 +152,15 @@ impl Metrics {
         registry.register("windlass_recorder_events", "Events by what became of them", own.events.clone());
     }
 
-    /// Whether this process leads.
-    pub(crate) fn leads(&self, is_leader: bool) {
-        self.0.leads.set(i64::from(is_leader));
+    /// Whether this process leads, by the lease of this name.
+    pub(crate) fn leads(&self, lease: &str, is_leader: bool) {
+        let labels = LeaseLabels { name: lease.to_owned() };
+        self.0.leads.get_or_create_owned(&labels).set(i64::from(is_leader));
     }
 
     /// What the queue of this name counts.
     pub fn queue(&self, name: &str) -> QueueMetrics {
-        let (own, labels) = (&*self.0, QueueLabels { name: name.to_owned() });
+        let (own, labels) = (&*self.0, QueueLabels { name: name.to_owned(), controller: name.to_owned() });
         QueueMetrics {
             depth: own.depth.get_or_create_owned(&labels),
             adds: own.adds.get_or_create_owned(&labels),
@@ -179,7 +193,9 @@ impl Metrics {
             successes: of("success"),
             failures: of("error"),
             delays: of("requeue_after"),
+            requeues: of("requeue"),
             errors: own.errors.get_or_create_owned(&labels),
+            terminal: own.terminal.get_or_create_owned(&labels),
             panics: own.panics.get_or_create_owned(&labels),
             timeouts: own.timeouts.get_or_create_owned(&labels),
             times: own.times.get_or_create_owned(&labels),
@@ -209,8 +225,8 @@ impl Default for QueueMetrics {
 }
 
 impl QueueMetrics {
-    pub(crate) fn added(&self) {
-        self.adds.inc();
+    pub(crate) fn added(&self, n_keys: usize) {
+        self.adds.inc_by(n_keys as u64);
     }
 
     pub(crate) fn retried(&self) {
@@ -241,7 +257,9 @@ pub struct ControllerMetrics {
     pub(crate) successes: Counter,
     pub(crate) failures: Counter,
     pub(crate) delays: Counter,
+    pub(crate) requeues: Counter,
     pub(crate) errors: Counter,
+    pub(crate) terminal: Counter,
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) times: Histogram,

@@ -40,6 +40,11 @@ use crate::{
 /// Why a controller could not be put together.
 pub type BuildError = Box<dyn StdError + Send + Sync>;
 
+/// This process does not lead, so it must not act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not lead")]
+pub struct NotLeading;
+
 /// What a reconciler says of itself.
 #[derive(Clone, Copy)]
 pub struct Registration {
@@ -78,6 +83,7 @@ pub struct Context {
     pub settings: serde_json::Value,
     pub(crate) config: ReconcilerConfig,
     pub(crate) leadership: watch::Receiver<Option<Leadership>>,
+    pub(crate) has_election: bool,
 }
 
 impl fmt::Debug for Context {
@@ -115,8 +121,12 @@ impl Context {
         self.leadership.borrow().clone().filter(Leadership::is_valid)
     }
 
-    /// The number to leave on what one writes, if there is an election.
-    pub fn fence(&self) -> Option<Fence> {
-        self.leadership().map(|leadership| leadership.fence().clone())
+    /// The number to leave on what one writes: none where nobody has to lead, and an error where another may.
+    pub fn fence(&self) -> Result<Option<Fence>, NotLeading> {
+        match self.leadership() {
+            Some(leadership) => Ok(Some(leadership.fence().clone())),
+            None if self.has_election => Err(NotLeading),
+            None => Ok(None),
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! Whoever is stopped takes no more changes, and has some time ([`Controller::grace`]) for what is waiting and under way.
 //! What is left then is cut off: it comes again when the controller is built anew, because everything is looked at then.
 
+mod acting;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -32,13 +33,14 @@ use futures_util::{
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
-    task::JoinSet,
+    task::{JoinSet, consume_budget},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::acting::may_act;
 use self::worker::Worker;
-pub(crate) use self::worker::panic_text;
+pub(crate) use self::{acting::MayAct, worker::panic_text};
 use crate::{
     Key,
     informer::{Change, Informer, Reach, Watched},
@@ -237,6 +239,8 @@ impl<K: Watched> Source for Mapped<K> {
     async fn feed(&self, queue: &Queue<Key>, filter: &KeyFilter) {
         let mut changes = self.informer.subscribe();
         while let Some(change) = changes.next().await {
+            // However much changes, others have their turn.
+            consume_budget().await;
             if !matches!(change, Change::Deleted(_)) && !(self.predicate)(&change) {
                 continue;
             }
@@ -266,17 +270,29 @@ pub mod predicates {
         of(old) != of(new) || new.meta().generation.is_none() || change.is_background()
     }
 
-    /// Its labels have changed.
+    /// Its labels have changed, or the object is being deleted.
     pub fn labels<K: Resource>(change: &Change<K>) -> bool {
         let Change::Updated { old, new } = change else { return true };
-        old.labels() != new.labels()
+        let of = |object: &K| (object.labels().clone(), object.meta().deletion_timestamp.clone());
+        of(old) != of(new) || change.is_background()
     }
 
-    /// It is another than before: not merely looked at again.
+    /// It is another than before, or is looked at again because somebody wants that
+    /// ([`Informer::resync_every`](crate::Informer::resync_every)).
     pub fn changed<K: Resource>(change: &Change<K>) -> bool {
         let Change::Updated { old, new } = change else { return true };
-        old.resource_version() != new.resource_version()
+        old.resource_version() != new.resource_version() || change.is_background()
     }
+}
+
+/// What owns an object, as its controller, and is of this kind.
+fn owners<K: Watched>(object: &K, group: &str, kind: &str, namespace: &str) -> Vec<Key> {
+    let all = object.meta().owner_references.iter().flatten();
+    let own = all.filter(|owner| {
+        let (owner_group, _) = owner.api_version.split_once('/').unwrap_or(("", ""));
+        owner.controller == Some(true) && owner.kind == kind && owner_group == group
+    });
+    own.map(|owner| Key::new(namespace, &owner.name)).collect()
 }
 
 /// A controller that is being put together, and then run.
@@ -340,18 +356,23 @@ impl Controller {
     }
 
     /// Looks after what owns an object, as its controller, whenever that object changes. `kind` and `group` are the
-    /// owner's.
+    /// owner's, which is in the object's namespace.
     #[must_use]
     pub fn owns<K: Watched>(self, informer: &Informer<K>, group: &'static str, kind: &'static str) -> Self {
         self.watches(informer, move |object: &K| {
-            let owners = object.meta().owner_references.iter().flatten();
-            let own = owners.filter(|owner| {
-                let (owner_group, _) = owner.api_version.split_once('/').unwrap_or(("", ""));
-                owner.controller == Some(true) && owner.kind == kind && owner_group == group
-            });
-            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
-            own.map(|owner| Key::new(namespace, &owner.name)).collect()
+            owners(object, group, kind, object.meta().namespace.as_deref().unwrap_or_default())
         })
+    }
+
+    /// The same, where owners are in no namespace, whatever the object is in.
+    #[must_use]
+    pub fn owns_from_cluster<K: Watched>(
+        self,
+        informer: &Informer<K>,
+        group: &'static str,
+        kind: &'static str,
+    ) -> Self {
+        self.watches(informer, move |object: &K| owners(object, group, kind, ""))
     }
 
     /// Looks after whatever an object matters to, whenever that object changes.
@@ -391,7 +412,8 @@ impl Controller {
         self
     }
 
-    /// How long one reconcile may take.
+    /// How long one reconcile may take. Without, there is no limit: a reconcile that waits for ever keeps its worker, and
+    /// people are told after a minute.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -495,6 +517,11 @@ impl Controller {
     /// Looks after its objects until it is stopped, and then for some time until what is under way has ended. Workers
     /// begin once the caches have seen everything. It runs once.
     pub async fn run(&self, stop: CancellationToken) {
+        self.run_while(stop, Arc::new(|| true)).await;
+    }
+
+    /// The same, of one that begins nothing when it may not act. Whether everything that was under way has ended.
+    pub(crate) async fn run_while(&self, stop: CancellationToken, may_act: MayAct) -> bool {
         let feeds = async {
             join_all(self.sources.iter().map(|source| source.feed(&self.queue, &self.filter))).await;
             // Keys can come from elsewhere, too.
@@ -503,17 +530,17 @@ impl Controller {
         let work = async {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => {}
-                () = self.prepare() => self.work(&stop).await,
+                () = stop.cancelled() => true,
+                () = self.prepare() => self.work(&stop, &may_act).await,
             }
         };
-        tokio::select! {
-            () = feeds => {}
-            () = work => {}
-        }
-        self.queue.shut();
-        self.queue.clear();
+        let has_ended = tokio::select! {
+            () = feeds => true,
+            has_ended = work => has_ended,
+        };
+        self.queue.close();
         self.stage.send_replace(Stage::Stopped);
+        has_ended
     }
 
     /// Waits for the caches, and does what is to be done before the first reconcile.
@@ -523,7 +550,7 @@ impl Controller {
         for prepare in &self.preparations {
             let mut pause = PREPARE_AGAIN.0;
             loop {
-                let why = match AssertUnwindSafe(prepare()).catch_unwind().await {
+                let why = match AssertUnwindSafe(async { prepare().await }).catch_unwind().await {
                     Ok(Ok(())) => break,
                     Ok(Err(error)) => error.to_string(),
                     Err(panic) => panic_text(&*panic),
@@ -536,31 +563,46 @@ impl Controller {
         }
     }
 
-    async fn work(&self, stop: &CancellationToken) {
+    fn worker(&self, may_act: &MayAct) -> Worker {
+        Worker {
+            name: self.name.clone(),
+            queue: self.queue.clone(),
+            metrics: self.metrics.clone(),
+            timeout: self.timeout,
+            last_failure: Arc::clone(&self.last_failure),
+            may_act: Arc::clone(may_act),
+            reconciler: Arc::clone(&self.reconciler),
+        }
+    }
+
+    /// Has workers work until it is stopped, and ends them; whether they have ended.
+    async fn work(&self, stop: &CancellationToken, may_act: &MayAct) -> bool {
         self.stage.send_replace(Stage::Working);
         self.metrics.most.set(self.n_workers as i64);
         let mut workers = JoinSet::new();
-        for _ in 0..self.n_workers {
-            let worker = Worker {
-                name: self.name.clone(),
-                queue: self.queue.clone(),
-                metrics: self.metrics.clone(),
-                timeout: self.timeout,
-                last_failure: Arc::clone(&self.last_failure),
-                reconciler: Arc::clone(&self.reconciler),
-            };
-            workers.spawn(worker.run());
+        (0..self.n_workers).for_each(|_| drop(workers.spawn(self.worker(may_act).run())));
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(ended) = workers.join_next() => if let Err(error) = ended {
+                    tracing::error!(controller = %self.name, %error, "a worker has died, and another takes its place");
+                    workers.spawn(self.worker(may_act).run());
+                },
+            }
         }
-        stop.cancelled().await;
         self.queue.shut();
+        let mut has_ended = true;
         let all = async { while workers.join_next().await.is_some() {} };
         if timeout(self.grace, all).await.is_err() {
             tracing::warn!(controller = %self.name, grace = ?self.grace, "what is still under way is cut off");
             self.queue.clear();
-            if timeout(CUT, workers.shutdown()).await.is_err() {
+            has_ended = timeout(CUT, workers.shutdown()).await.is_ok();
+            if !has_ended {
                 tracing::error!(controller = %self.name, "a reconcile blocks its thread and cannot be cut off");
             }
         }
         self.metrics.most.set(0);
+        has_ended
     }
 }

@@ -5,7 +5,10 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use k8s_openapi::{
+    api::core::v1::ConfigMap,
+    apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
+};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -169,6 +172,10 @@ async fn predicates_say_what_is_worth_a_look_and_never_swallow_a_deletion() {
     assert_eq!(told().await, [0, 1, 0], "what is wanted has changed");
     feed.apply(generation(labelled("a", 4, "y"), 2));
     assert_eq!(told().await, [0, 0, 1], "its labels have changed");
+    let mut going = generation(labelled("a", 5, "y"), 2);
+    going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    feed.apply(going);
+    assert_eq!(told().await, [0, 1, 1], "it is to go");
     feed.delete(generation(labelled("a", 5, "y"), 2));
     assert_eq!(told().await, [1, 1, 1], "it is gone");
     feed.list([generation(labelled("b", 6, "y"), 2)]);
@@ -344,13 +351,18 @@ async fn what_does_not_end_in_time_is_cut_off() {
     let running = run(Controller::new("stuck", blocks, &metrics).reconciles(&own).workers(2));
     feed.list((0..100).map(|n| map(&n.to_string(), n)));
     eventually("it blocks", || running.controller.queue().in_hand() == 2).await;
+    sleep(Duration::from_secs(5)).await;
+    running.controller.queue().measure();
     running.stop.cancel();
     let begun = Instant::now();
     running.task.await.expect("no panic");
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!((running.controller.queue().len(), running.controller.queue().in_hand()), (0, 0));
     let text = shown(&metrics);
-    assert!(text.contains("workqueue_depth{name=\"stuck\"} 0"), "{text}");
+    for gauge in ["depth", "unfinished_work_seconds", "longest_running_processor_seconds"] {
+        let line = format!("workqueue_{gauge}{{name=\"stuck\",controller=\"stuck\"}} 0");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
     assert!(text.contains("controller_runtime_active_workers{controller=\"stuck\"} 0"), "{text}");
 }
 
@@ -381,6 +393,7 @@ async fn nothing_is_reconciled_before_it_is_prepared() {
         move || {
             tries.push("try");
             let n = tries.len();
+            assert_ne!(n, 3, "before there is anything to wait for");
             async move {
                 match n {
                     1 => Err(Broken.into()),
@@ -398,8 +411,11 @@ async fn nothing_is_reconciled_before_it_is_prepared() {
     assert_eq!(running.controller.stage(), Stage::Unprepared("it does not work".to_owned()));
     sleep(Duration::from_secs(1)).await;
     assert_eq!(running.controller.stage(), Stage::Unprepared("on purpose".to_owned()));
-    assert_eq!(log.len(), 0);
     sleep(Duration::from_secs(2)).await;
+    let stage = running.controller.stage();
+    assert!(matches!(&stage, Stage::Unprepared(why) if why.contains("anything to wait for")), "{stage:?}");
+    assert_eq!(log.len(), 0);
+    sleep(Duration::from_secs(4)).await;
     assert_eq!((running.controller.stage(), log.take()), (Stage::Working, vec!["default/a".to_owned()]));
 }
 
@@ -412,4 +428,103 @@ async fn one_can_wait_for_a_kind_to_go_away() {
     assert!(timeout(Duration::from_secs(60), made.missing()).await.is_err());
     feed.fail(404);
     made.missing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_looked_at_again_reaches_a_controller_that_says_nothing_else() {
+    let ((own, feed), log) = (Feed::new(), Log::default());
+    own.resync_every(Duration::from_secs(30));
+    let _running = run(controller(writes(&log)).reconciles(&own));
+    feed.list([map("a", 1)]);
+    assert_eq!(log.settled().await, ["default/a"]);
+    sleep(Duration::from_secs(95)).await;
+    assert_eq!(log.take().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_never_waits_leaves_others_their_turn() {
+    let ((own, feed), log) = (Feed::new(), Log::default());
+    let spins = |_: Key| async { Ok(Action::After(Duration::ZERO)) };
+    let _spins = run(controller(spins).reconciles(&own));
+    let _running = run(controller(writes(&log)).reconciles(&own));
+    feed.list([map("a", 1)]);
+    // Time stands still while something spins.
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(log.take(), ["default/a"]);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "it went off");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_panics_when_it_is_cut_off_takes_no_worker_with_it() {
+    let ((own, feed), log) = (Feed::new(), Log::default());
+    let explodes = {
+        let log = log.clone();
+        move |key: Key| {
+            let log = log.clone();
+            async move {
+                if key.name() == "bad" {
+                    let _bomb = Bomb;
+                    pending::<()>().await;
+                }
+                log.push(key);
+                Ok(Action::Done)
+            }
+        }
+    };
+    let running = run(controller(explodes).reconciles(&own).timeout(Duration::from_secs(1)));
+    feed.list([map("bad", 1)]);
+    let went_off =
+        || running.controller.last_failure().is_some_and(|failure| failure.why.contains("it went off"));
+    eventually("it goes off", went_off).await;
+    feed.apply(map("good", 2));
+    within(Duration::from_secs(5), "others are looked after", || log.len() == 1).await;
+    assert!(running.controller.queue().failures(&key("bad")) > 0, "it is tried again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_reconciles_end_is_counted() {
+    let ((own, feed), metrics) = (Feed::new(), Metrics::default());
+    let n_again = Arc::new(AtomicUsize::new(0));
+    let ends = move |key: Key| {
+        let n_again = Arc::clone(&n_again);
+        async move {
+            match key.name() {
+                "never" => Err(ReconcileError::is_final("it is wrong")),
+                "again" if n_again.fetch_add(1, SeqCst) == 0 => Ok(Action::After(Duration::ZERO)),
+                "later" => Ok(Action::After(Duration::from_secs(3600))),
+                _ => Ok(Action::Done),
+            }
+        }
+    };
+    let _running = run(Controller::new("test", ends, &metrics).reconciles(&own));
+    feed.list(["never", "again", "later"].map(|name| map(name, 1)));
+    sleep(Duration::from_secs(60)).await;
+    let text = shown(&metrics);
+    for line in [
+        "terminal_reconcile_errors_total{controller=\"test\"} 1",
+        "reconcile_total{controller=\"test\",result=\"error\"} 1",
+        "reconcile_total{controller=\"test\",result=\"requeue\"} 1",
+        "reconcile_total{controller=\"test\",result=\"requeue_after\"} 1",
+        "reconcile_total{controller=\"test\",result=\"success\"} 1",
+    ] {
+        assert!(text.contains(&format!("controller_runtime_{line}")), "{line}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_of_objects_in_namespaces_may_be_in_none() {
+    let ((own, feed), log) = (Feed::new(), Log::default());
+    let _running = run(controller(writes(&log)).owns_from_cluster(&own, "apps", "Owner"));
+    feed.list([owned("child", 1, "first")]);
+    assert_eq!(log.settled().await, ["first"]);
 }

@@ -5,9 +5,12 @@ use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Durat
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::time::Instant;
+use tokio::{task::consume_budget, time::Instant};
 
-use super::{Action, Failure, ReconcileError, Reconciler};
+use super::{
+    Action, Failure, ReconcileError, Reconciler,
+    acting::{MayAct, acting},
+};
 use crate::{Key, metrics::ControllerMetrics, queue::Queue};
 
 pub(super) struct Worker {
@@ -16,6 +19,7 @@ pub(super) struct Worker {
     pub(super) metrics: ControllerMetrics,
     pub(super) timeout: Option<Duration>,
     pub(super) last_failure: Arc<Mutex<Option<Failure>>>,
+    pub(super) may_act: MayAct,
     pub(super) reconciler: Arc<dyn Reconciler>,
 }
 
@@ -45,11 +49,18 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 impl Worker {
     pub(super) async fn run(self) {
         while let Some(work) = self.queue.take().await {
+            // Where reconciles never wait, others have their turn all the same.
+            consume_budget().await;
+            // The time may have passed while the whole process was asleep: then what waits here is another's.
+            if !(self.may_act)() {
+                self.queue.close();
+                return;
+            }
             let key = work.key().clone();
             let begun = Instant::now();
             self.metrics.active.inc();
             let active = Active(self.metrics.active.clone());
-            let ended = self.reconcile(&key).await;
+            let ended = acting(&self.may_act, self.reconcile(&key)).await;
             drop(active);
             self.metrics.times.observe(begun.elapsed().as_secs_f64());
             self.settle(key, ended);
@@ -58,18 +69,18 @@ impl Worker {
     }
 
     async fn reconcile(&self, key: &Key) -> Ended {
-        // The call itself may panic, too, before there is a future.
-        let once = AssertUnwindSafe(async { self.reconciler.reconcile(key).await }).catch_unwind();
-        let caught = match self.timeout {
-            None => once.await,
-            Some(most) => match tokio::time::timeout(most, once).await {
-                Ok(caught) => caught,
-                Err(_) => return Ended::Late(most),
-            },
-        };
-        match caught {
-            Ok(Ok(action)) => Ended::Well(action),
-            Ok(Err(error)) => Ended::Badly(error),
+        // The call itself may panic, too, before there is a future, and that, when it is cut off.
+        let once = AssertUnwindSafe(async {
+            let once = self.reconciler.reconcile(key);
+            match self.timeout {
+                None => Ok(once.await),
+                Some(most) => tokio::time::timeout(most, once).await.map_err(|_| most),
+            }
+        });
+        match once.catch_unwind().await {
+            Ok(Ok(Ok(action))) => Ended::Well(action),
+            Ok(Ok(Err(error))) => Ended::Badly(error),
+            Ok(Err(most)) => Ended::Late(most),
             Err(panic) => Ended::Panicked(panic_text(&*panic)),
         }
     }
@@ -81,6 +92,7 @@ impl Worker {
                 self.failed(&key, &error.to_string());
                 if error.is_final {
                     self.queue.forget(&key);
+                    self.metrics.terminal.inc();
                     tracing::error!(controller = %self.name, %key, %error, "it failed, and is not tried again until something changes");
                 } else {
                     tracing::warn!(controller = %self.name, %key, %error, "it failed, and is tried again");
@@ -112,7 +124,8 @@ impl Worker {
         match action {
             Action::Done => drop(self.metrics.successes.inc()),
             Action::After(delay) => {
-                self.metrics.delays.inc();
+                let count = if delay.is_zero() { &self.metrics.requeues } else { &self.metrics.delays };
+                count.inc();
                 self.queue.add_after(key, delay);
             }
         }

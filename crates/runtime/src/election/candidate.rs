@@ -16,12 +16,17 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Election, Fence};
 
+/// The holder of a lease that was deleted and made anew. It is nobody, and renews nothing.
+const DELETED: &str = "nobody: the lease was deleted";
+
 /// What came of a request.
 pub(super) enum Outcome {
     /// This one is, or was until now, the holder.
     Holds(Fence),
     /// Another one is.
     IsOthers,
+    /// Somebody has written or deleted the lease since it was read.
+    Overtaken,
     /// Nobody can say.
     Unknown,
 }
@@ -31,6 +36,14 @@ struct Seen {
     spec: LeaseSpec,
     /// By one's own clock, and after it had changed.
     at: Instant,
+    /// For how long it stays its holder's without being renewed.
+    promised: Duration,
+}
+
+impl Seen {
+    fn has_run_out(&self) -> bool {
+        self.at.elapsed() >= self.promised
+    }
 }
 
 /// What happens to a lease.
@@ -77,7 +90,8 @@ impl Candidate {
         self.own = None;
         let lease = match self.leases.get_opt(&self.name).await {
             Ok(Some(lease)) => lease,
-            Ok(None) => return self.create().await,
+            Ok(None) if self.seen.is_none() => return self.create().await,
+            Ok(None) => return self.create_anew().await,
             Err(error) => return self.unanswered("read", &error),
         };
         let spec = lease.spec.clone().unwrap_or_default();
@@ -91,12 +105,13 @@ impl Candidate {
         self.ask(Lease { spec: Some(taken), ..lease }).await
     }
 
-    /// Waits until some time, or until the lease is given back, and takes note of every change as it happens: whoever
+    /// Waits until some time, or until the lease is given back or deleted, and takes note of every change as it happens: whoever
     /// only looks now and then learns late of the last renewal, and has to wait for longer.
     pub(super) async fn wait(&mut self, until: Instant) {
         let changes = async {
             while let Some(spec) = self.next_change().await {
-                let is_free = spec.holder_identity.as_deref().unwrap_or("").is_empty();
+                let Some(spec) = spec else { return };
+                let is_free = holder_of(&spec).is_empty();
                 self.look(spec);
                 if is_free {
                     return;
@@ -111,8 +126,8 @@ impl Candidate {
         }
     }
 
-    /// What stands in the lease after its next change; `None` if that cannot be said.
-    async fn next_change(&mut self) -> Option<LeaseSpec> {
+    /// What stands in the lease after its next change, if it is there; `None` if that cannot be said.
+    async fn next_change(&mut self) -> Option<Option<LeaseSpec>> {
         let changes = match self.changes.take() {
             Some(changes) => changes,
             None if self.revision.is_empty() => return None,
@@ -126,9 +141,9 @@ impl Candidate {
         loop {
             match changes.next().await {
                 Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
-                    return Some(lease.spec.unwrap_or_default());
+                    return Some(Some(lease.spec.unwrap_or_default()));
                 }
-                Some(Ok(WatchEvent::Deleted(_))) => return Some(LeaseSpec::default()),
+                Some(Ok(WatchEvent::Deleted(_))) => return Some(None),
                 Some(Ok(WatchEvent::Bookmark(_))) => {}
                 Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => break,
             }
@@ -137,8 +152,16 @@ impl Candidate {
         None
     }
 
-    /// Says that it is still there. Whatever has been written meanwhile, by whomever, is not overwritten.
+    /// Says that it is still there. Whatever has been written meanwhile, by whomever, is not overwritten: it is looked at
+    /// whose the lease is then.
     pub(super) async fn renew(&mut self) -> Outcome {
+        match self.try_renew().await {
+            Outcome::Overtaken => self.try_renew().await,
+            outcome => outcome,
+        }
+    }
+
+    async fn try_renew(&mut self) -> Outcome {
         let own = match self.own().await {
             Ok(own) => own,
             Err(outcome) => return outcome,
@@ -166,7 +189,7 @@ impl Candidate {
         };
         let outcome = self.put(Lease { spec: Some(free), ..own }).await;
         self.own = None;
-        self.has_asked &= matches!(outcome, Outcome::Unknown);
+        self.has_asked &= matches!(outcome, Outcome::Overtaken | Outcome::Unknown);
         outcome
     }
 
@@ -179,7 +202,7 @@ impl Candidate {
         match self.leases.get_opt(&self.name).await {
             Ok(Some(lease)) => {
                 let spec = lease.spec.clone().unwrap_or_default();
-                let is_own = spec.holder_identity.as_deref() == Some(&self.identity);
+                let is_own = holder_of(&spec) == self.identity;
                 self.look(spec);
                 if is_own { Ok(lease) } else { Err(Outcome::IsOthers) }
             }
@@ -189,12 +212,35 @@ impl Candidate {
     }
 
     async fn create(&mut self) -> Outcome {
-        let mut lease = Lease { spec: Some(self.held(LeaseSpec::default(), 0)), ..Lease::default() };
+        self.has_asked = true;
+        let spec = self.held(LeaseSpec::default(), 0);
+        let created = self.post(spec).await;
+        self.settle(created)
+    }
+
+    /// Makes a lease anew that was deleted. Whoever held it may not know yet, and nobody can say who did: so the new one is
+    /// nobody's, and has to run out first.
+    async fn create_anew(&mut self) -> Outcome {
+        let promised = self.seen.as_ref().map_or(self.duration, |seen| seen.promised.max(self.duration));
+        let spec = LeaseSpec {
+            holder_identity: Some(DELETED.to_owned()),
+            lease_duration_seconds: Some(whole_seconds(promised)),
+            ..self.held(LeaseSpec::default(), 0)
+        };
+        match self.post(spec).await {
+            Ok(lease) => {
+                self.look(lease.spec.unwrap_or_default());
+                Outcome::IsOthers
+            }
+            Err(error) => self.unanswered("made anew", &error),
+        }
+    }
+
+    async fn post(&mut self, spec: LeaseSpec) -> Result<Lease, kube::Error> {
+        let mut lease = Lease { spec: Some(spec), ..Lease::default() };
         lease.metadata.name = Some(self.name.clone());
         lease.metadata.namespace = Some(self.namespace.clone());
-        self.has_asked = true;
-        let created = self.leases.create(&PostParams::default(), &lease).await;
-        self.settle(created)
+        self.leases.create(&PostParams::default(), &lease).await
     }
 
     async fn ask(&mut self, lease: Lease) -> Outcome {
@@ -211,12 +257,12 @@ impl Candidate {
     fn settle(&mut self, written: Result<Lease, kube::Error>) -> Outcome {
         match written {
             Ok(lease) => {
-                let spec = lease.spec.clone().unwrap_or_default();
-                self.look(spec);
+                self.look(lease.spec.clone().unwrap_or_default());
                 let fence = Fence::new(&self.namespace, &self.name, &lease);
                 self.own = Some(lease);
                 Outcome::Holds(fence)
             }
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Outcome::Overtaken,
             Err(error) => self.unanswered("written", &error),
         }
     }
@@ -228,7 +274,7 @@ impl Candidate {
 
     /// When it may be taken, if nothing changes.
     pub(super) fn free_at(&self) -> Option<Instant> {
-        self.seen.as_ref().map(|seen| seen.at + self.promised(&seen.spec))
+        self.seen.as_ref().map(|seen| seen.at + seen.promised)
     }
 
     /// For how long a lease stays its holder's without being renewed: as long as the holder has said.
@@ -240,31 +286,41 @@ impl Candidate {
     /// Whether nobody has it: nobody does, or who does has let the time pass that it had promised to renew it within.
     /// One's own is free, too: it is of a term that has ended.
     fn is_free(&mut self, spec: &LeaseSpec) -> bool {
-        let holder = spec.holder_identity.as_deref().unwrap_or("");
-        let since = self.look(spec.clone());
-        holder.is_empty() || holder == self.identity || since.elapsed() >= self.promised(spec)
+        let holder = holder_of(spec);
+        let has_run_out = self.look(spec.clone()).has_run_out();
+        holder.is_empty() || holder == self.identity || has_run_out
     }
 
-    /// Takes note of what stands in the lease; since when it has.
-    fn look(&mut self, spec: LeaseSpec) -> Instant {
-        match &self.seen {
-            Some(seen) if seen.spec == spec => seen.at,
-            _ => self.seen.insert(Seen { spec, at: Instant::now() }).at,
-        }
+    /// Takes note of what stands in the lease.
+    fn look(&mut self, spec: LeaseSpec) -> &Seen {
+        let seen = match self.seen.take() {
+            Some(seen) if seen.spec == spec => seen,
+            _ => Seen { promised: self.promised(&spec), spec, at: Instant::now() },
+        };
+        self.seen.insert(seen)
     }
 
     fn held(&self, spec: LeaseSpec, transitions: i32) -> LeaseSpec {
         let now = now_after(spec.renew_time.as_ref());
-        let seconds = self.duration.as_secs() + u64::from(self.duration.subsec_nanos() > 0);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
+            lease_duration_seconds: Some(whole_seconds(self.duration)),
             lease_transitions: Some(transitions),
             renew_time: Some(now.clone()),
             acquire_time: Some(now),
             ..spec
         }
     }
+}
+
+/// A lease is counted in seconds, and rather lasts too long than not long enough.
+fn whole_seconds(duration: Duration) -> i32 {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    i32::try_from(seconds).unwrap_or(i32::MAX)
+}
+
+fn holder_of(spec: &LeaseSpec) -> &str {
+    spec.holder_identity.as_deref().unwrap_or_default()
 }
 
 /// The time, but later than another: a clock that stands still or goes back must not make a renewal look like none.

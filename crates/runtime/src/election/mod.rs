@@ -3,7 +3,8 @@
 //! Whoever leads renews the lease. Who does not watches it, looks at it now and then where that fails, and takes it over
 //! when it has not changed for as long as its holder has promised to renew it within. That time is measured by the
 //! looker's own clock from when it saw the last change; times that stand in the lease are for people, and no two clocks
-//! are ever compared. Every write is bound to the revision that was read, so of two who take over at once one fails.
+//! are ever compared. Every write is bound to the revision that was read, so of two who take over at once one fails. A
+//! lease that somebody deletes is made anew, but as nobody's, which has to run out: whoever held it does not know yet.
 //!
 //! A [`Leadership`] ends by itself, [`Durations::renew_deadline`] after the last renewal was *sent*: before anyone else
 //! could have waited for long enough. So there are never two leaders, unless one is put to sleep between looking at its
@@ -15,7 +16,15 @@ mod fence;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
@@ -110,6 +119,8 @@ struct Term {
     over: CancellationToken,
     /// How long it takes after the end until another could lead.
     margin: Duration,
+    /// Something acts that could not be stopped.
+    must_run_out: AtomicBool,
 }
 
 impl fmt::Debug for Leadership {
@@ -121,7 +132,8 @@ impl fmt::Debug for Leadership {
 impl Leadership {
     fn new(fence: Fence, until: Instant, margin: Duration) -> Self {
         let over = CancellationToken::new();
-        Leadership { term: Arc::new(Term { fence, until: Mutex::new(until), over, margin }) }
+        let must_run_out = AtomicBool::new(false);
+        Leadership { term: Arc::new(Term { fence, until: Mutex::new(until), over, margin, must_run_out }) }
     }
 
     /// Whether one may act. It looks at the clock, so it is right even after the whole process has been asleep.
@@ -144,6 +156,20 @@ impl Leadership {
         self.term.margin
     }
 
+    /// When whatever is under way is cut off, once it is over. It is a time and not a while: whoever was asleep has none.
+    pub(crate) fn cut_at(&self) -> Instant {
+        self.until() + self.term.margin / 2
+    }
+
+    /// Says that something acts that could not be stopped: the lease is not given back.
+    pub(crate) fn let_run_out(&self) {
+        self.term.must_run_out.store(true, Relaxed);
+    }
+
+    fn must_run_out(&self) -> bool {
+        self.term.must_run_out.load(Relaxed)
+    }
+
     fn extend(&self, until: Instant) {
         *self.term.until.lock() = until;
     }
@@ -153,6 +179,9 @@ impl Leadership {
     }
 
     fn end(&self) {
+        let mut until = self.term.until.lock();
+        *until = Instant::now().min(*until);
+        drop(until);
         self.term.over.cancel();
     }
 }
@@ -207,6 +236,11 @@ impl Election {
         &self.identity
     }
 
+    /// The name of the lease.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How long things take.
     pub fn durations(&self) -> Durations {
         self.durations
@@ -237,7 +271,12 @@ impl Election {
                 has_ended
             };
             drop(end);
-            if has_ended {
+            if leadership.must_run_out() {
+                tracing::warn!(lease = self.name, "something could not be stopped: the lease has to run out");
+                if stop.is_cancelled() {
+                    return;
+                }
+            } else if has_ended {
                 self.release(&mut candidate).await;
             }
         }
@@ -290,7 +329,7 @@ impl Election {
                     leadership.extend(sent + self.durations.renew_deadline);
                 }
                 Ok(Outcome::IsOthers) => return,
-                Ok(Outcome::Holds(_) | Outcome::Unknown) | Err(_) => {}
+                Ok(Outcome::Holds(_) | Outcome::Overtaken | Outcome::Unknown) | Err(_) => {}
             }
         }
     }
@@ -298,7 +337,7 @@ impl Election {
     /// Gives the lease back, so that nobody has to wait. If that fails for a while, it has to run out.
     async fn release(&self, candidate: &mut Candidate) {
         let release = async {
-            while let Outcome::Unknown = candidate.release().await {
+            while let Outcome::Overtaken | Outcome::Unknown = candidate.release().await {
                 sleep(RELEASE_AGAIN).await;
             }
         };

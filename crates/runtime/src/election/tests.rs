@@ -217,7 +217,8 @@ async fn a_leader_whose_lease_is_taken_or_deleted_stops_and_one_whose_lease_is_t
     assert!(leadership.is_valid());
     assert_eq!(server.get(PATH).expect("a lease")["metadata"]["labels"]["a"], "b", "it is left as it is");
     server.handle(&Method::PATCH, PATH, json!({"spec": {"holderIdentity": "thief"}}));
-    sleep(Duration::from_secs(5)).await;
+    // By its next renewal it knows.
+    sleep(Duration::from_millis(2001)).await;
     assert!(!leadership.is_valid());
 }
 
@@ -314,8 +315,13 @@ async fn there_are_never_two_leaders() {
             });
             tasks.push(tokio::spawn(with_pauses(fastrand::Rng::with_seed(own_seed), work)));
         }
-        for _ in 0..10_000 {
+        let mut deletes = fastrand::Rng::with_seed(seed);
+        for n in 0..10_000 {
             sleep(Duration::from_millis(100)).await;
+            // Now and then somebody deletes the lease, once everybody has seen it.
+            if n > 2000 && deletes.u16(..1000) == 0 {
+                server.handle(&Method::DELETE, PATH, Value::Null);
+            }
             let leading = leads.lock().iter().flatten().filter(|leadership| leadership.is_valid()).count();
             assert!(leading <= 1, "seed {seed}");
         }
@@ -325,4 +331,23 @@ async fn there_are_never_two_leaders() {
         tasks.iter().for_each(JoinHandle::abort);
     }
     assert!(n_terms.load(SeqCst) > 100, "{n_terms:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_is_not_taken_before_its_holder_knows() {
+    for tenths in 0..20 {
+        let server = Server::default();
+        let one = run(election(server.client(), "one"));
+        eventually("it leads", || one.is_leader()).await;
+        let other = run(election(server.client(), "other"));
+        sleep(Duration::from_secs(60) + Duration::from_millis(100) * tenths).await;
+        server.handle(&Method::DELETE, PATH, Value::Null);
+        let mut has_led = false;
+        for _ in 0..6000 {
+            sleep(Duration::from_millis(10)).await;
+            assert!(!(one.is_leader() && other.is_leader()), "{tenths}: two lead");
+            has_led |= server.get(PATH).is_some() && (one.is_leader() || other.is_leader());
+        }
+        assert!(has_led, "{tenths}: in the end one leads");
+    }
 }

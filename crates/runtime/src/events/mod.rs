@@ -42,6 +42,15 @@ const QUEUE: usize = 1000;
 const TRIES: u32 = 12;
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// How long one try may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a message may be, in bytes: API servers take 1024, and some of that is for those that are combined.
+const MOST_MESSAGE: usize = 1024 - 40;
+
+/// How much of an object's name may stand in an event's: with a dot and sixteen digits it fits into a name.
+const MOST_NAME: usize = 253 - 17;
+
 /// Whether an event is worth someone's attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
@@ -149,7 +158,10 @@ impl Recorder {
     fn event(&self, about: ObjectReference, kind: EventType, reason: &str, message: String) -> Event {
         let now = Timestamp::now();
         let namespace = about.namespace.clone().filter(|namespace| !namespace.is_empty());
-        let name = format!("{}.{:x}", about.name.as_deref().unwrap_or_default(), self.events.next_name(now));
+        let of = about.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("unknown");
+        // A name does not end with a dot before another.
+        let of = of[..of.floor_char_boundary(MOST_NAME)].trim_end_matches(['.', '-']);
+        let name = format!("{of}.{:x}", self.events.next_name(now));
         Event {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -160,7 +172,7 @@ impl Recorder {
             involved_object: about,
             type_: Some(format!("{kind:?}")),
             reason: Some(reason.to_owned()),
-            message: Some(message),
+            message: Some(cut(message)),
             source: Some(EventSource { component: Some(self.component.to_string()), host: None }),
             reporting_component: Some(self.component.to_string()),
             first_timestamp: Some(Time(now)),
@@ -169,6 +181,15 @@ impl Recorder {
             ..Event::default()
         }
     }
+}
+
+fn cut(mut message: String) -> String {
+    const END: &str = "…";
+    if message.len() > MOST_MESSAGE {
+        message.truncate(message.floor_char_boundary(MOST_MESSAGE - END.len()));
+        message.push_str(END);
+    }
+    message
 }
 
 struct Writer {
@@ -197,9 +218,10 @@ impl Writer {
     async fn write(&self, event: &Event, is_known: bool) -> u64 {
         let name = event.metadata.name.as_deref().unwrap_or_default();
         for n in 1..=TRIES {
-            let why = match self.try_write(event, is_known).await {
-                Ok(()) => return self.metrics.written.inc(),
-                Err(error) => error,
+            let why = match timeout(PATIENCE, self.try_write(event, is_known)).await {
+                Ok(Ok(())) => return self.metrics.written.inc(),
+                Ok(Err(error)) => error,
+                Err(_) => kube::Error::Service(format!("no answer within {PATIENCE:?}").into()),
             };
             if is_refusal(&why) || n == TRIES {
                 tracing::warn!(event = name, error = %why, "an event could not be written");

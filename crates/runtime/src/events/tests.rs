@@ -219,3 +219,30 @@ async fn no_two_events_have_one_name() {
     assert!(events.flush(LONG).await);
     assert_eq!(server.all().len(), 21);
 }
+
+#[tokio::test(start_paused = true)]
+async fn long_names_and_messages_fit_and_nobody_is_waited_for_without_end() {
+    let server = Server::default();
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let forecast: Forecast = {
+        let n_asked = Arc::clone(&n_asked);
+        // The first request is never answered.
+        Arc::new(move |_, _| {
+            let hours = if n_asked.fetch_add(1, SeqCst) == 0 { 1 } else { 0 };
+            Weather { delays: (Duration::from_secs(3600 * hours), Duration::ZERO), ..Weather::default() }
+        })
+    };
+    let events = Events::start(server.client_in(forecast), &Metrics::default());
+    let recorder = events.recorder("test");
+    for name in ["x".repeat(253), String::new()] {
+        recorder.normal(&map(&name, 1), "Said", "ü".repeat(4000));
+    }
+    assert!(events.flush(LONG).await);
+    let all = server.all();
+    assert_eq!(all.len(), 2);
+    for event in all {
+        let name = event["metadata"]["name"].as_str().expect("a name");
+        assert!(name.len() <= 253 && !name.starts_with('.'), "{name}");
+        assert!(event["message"].as_str().is_some_and(|message| message.len() <= 1024));
+    }
+}

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
@@ -11,7 +12,7 @@ use kube::Resource;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use crate::Key;
+use crate::{Key, controller::panic_text};
 
 /// Says under which values an object is found.
 type IndexFn<K> = Arc<dyn Fn(&K) -> Vec<String> + Send + Sync>;
@@ -22,14 +23,23 @@ struct Index<K> {
 }
 
 impl<K> Index<K> {
+    /// Under which values an object is found. It is others' code: one that panics finds nothing, and harms nobody else.
+    fn values(&self, object: &K) -> Vec<String> {
+        catch_unwind(AssertUnwindSafe(|| (self.values_of)(object))).unwrap_or_else(|panic| {
+            let (kind, panic) = (std::any::type_name::<K>(), panic_text(&*panic));
+            tracing::error!(kind, panic, "an index panicked: it does not have an object");
+            vec![]
+        })
+    }
+
     fn insert(&mut self, key: &Key, object: &K) {
-        for value in (self.values_of)(object) {
+        for value in self.values(object) {
             self.keys.entry(value).or_default().insert(key.clone());
         }
     }
 
     fn remove(&mut self, key: &Key, object: &K) {
-        for value in (self.values_of)(object) {
+        for value in self.values(object) {
             if let Some(keys) = self.keys.get_mut(&value) {
                 keys.remove(key);
                 if keys.is_empty() {
@@ -149,13 +159,13 @@ impl<K: Resource> Cache<K> {
         }
     }
 
-    /// Takes up an object; what it was before. `None` twice over when it is older than what is there.
+    /// Takes up an object, whether or not its revision is a greater number: who tells of it knows the order, and after a
+    /// restore revisions begin again.
     pub(super) fn apply(&self, key: &Key, object: &Arc<K>) -> Applied<K> {
-        let new = revision(&**object);
         let mut inner = self.inner.write();
         let Inner { objects, indexes } = &mut *inner;
         let applied = match objects.get(key) {
-            Some(old) if is_same(&**old, &**object) && revision(&**old) >= new => Applied::Nothing,
+            Some(old) if is_same(&**old, &**object) => Applied::Nothing,
             Some(old) => Applied::Instead(Arc::clone(old)),
             None => Applied::New,
         };
@@ -168,8 +178,6 @@ impl<K: Resource> Cache<K> {
             }
             objects.insert(key.clone(), Arc::clone(object));
         }
-        drop(inner);
-        self.saw(new);
         applied
     }
 
@@ -182,6 +190,7 @@ impl<K: Resource> Cache<K> {
         Some(old)
     }
 
+    /// Everything up to this revision has been taken up.
     pub(super) fn saw(&self, revision: u64) {
         self.seen.send_if_modified(|seen| {
             let is_newer = revision > *seen;
@@ -195,12 +204,13 @@ impl<K: Resource> Cache<K> {
 pub(super) enum Applied<K> {
     New,
     Instead(Arc<K>),
-    /// It is not newer.
+    /// It is what was there.
     Nothing,
 }
 
 fn is_same<K: Resource>(one: &K, other: &K) -> bool {
-    one.meta().uid == other.meta().uid
+    let of = |object: &K| (object.meta().uid.clone(), object.meta().resource_version.clone());
+    of(one) == of(other) && one.meta().resource_version.is_some()
 }
 
 pub(super) fn revision<K: Resource>(object: &K) -> u64 {

@@ -5,7 +5,8 @@
 //! one that comes late first hears of everything that is there. [`Informers`] gives out informers, so that all who want
 //! the same kind in the same scope share one watch; it ends when nobody wants it any more.
 //!
-//! A kind that does not exist is waited for, and one that goes away has no objects: see [`Reach`].
+//! A kind that does not exist is waited for: see [`Reach`]. What was seen of one that goes away stays as it was until it is
+//! back. Its objects may still be there, only not served for a while, and nobody must take that for their deletion.
 
 mod cache;
 mod subscription;
@@ -99,7 +100,7 @@ pub enum Reach {
     Starting,
     /// All of it.
     Synced,
-    /// There is no such kind.
+    /// There is no such kind. What was seen last stays.
     Missing,
     /// The API server does not answer, or refuses. What was seen last stays.
     Failing(String),
@@ -124,13 +125,14 @@ struct Shared<K> {
     listeners: Mutex<Listeners<K>>,
     reach: watch::Sender<Reach>,
     task: Mutex<Option<AbortHandle>>,
+    /// How often everyone looks at everything again, and who sees to it.
+    resync: Mutex<Option<(Duration, AbortHandle)>>,
 }
 
 impl<K> Drop for Shared<K> {
     fn drop(&mut self) {
-        if let Some(task) = self.task.lock().take() {
-            task.abort();
-        }
+        let resync = self.resync.lock().take().map(|(_, task)| task);
+        self.task.lock().take().into_iter().chain(resync).for_each(|task| task.abort());
     }
 }
 
@@ -181,20 +183,16 @@ impl<K: Watched> Informer<K> {
         let task = tokio::spawn(async move {
             let mut pause = Pause::default();
             let mut stream = Box::pin(stream);
-            let mut listed = HashSet::new();
+            let mut hearing = Hearing::default();
             while let Some(event) = stream.next().await {
                 let Some(shared) = weak.upgrade() else { return };
                 match event {
                     Ok(event) => {
-                        // Indexes and transforms are others' code, and one that panics must not stop everyone's watch.
-                        let hear = || shared.hear(event, &mut listed, transform.as_ref());
+                        // Transforms are others' code, and one that panics must not stop everyone's watch.
+                        let hear = || shared.hear(event, &mut hearing, transform.as_ref());
                         if let Err(panic) = catch_unwind(AssertUnwindSafe(hear)) {
                             let (kind, panic) = (std::any::type_name::<K>(), panic_text(&*panic));
-                            tracing::error!(
-                                kind,
-                                panic,
-                                "an index or a transform panicked: a change is lost"
-                            );
+                            tracing::error!(kind, panic, "a transform panicked: a change is lost");
                         }
                     }
                     Err(error) => {
@@ -237,10 +235,14 @@ impl<K: Watched> Informer<K> {
         }
     }
 
-    /// The same again and again, for as long as there is the informer.
+    /// The same again and again, for as long as there is the informer. Of several periods the shortest counts.
     pub fn resync_every(&self, period: Duration) {
+        let mut resync = self.0.resync.lock();
+        if period.is_zero() || resync.as_ref().is_some_and(|(shortest, _)| *shortest <= period) {
+            return;
+        }
         let weak = Arc::downgrade(&self.0);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
             loop {
                 ticks.tick().await;
@@ -248,6 +250,9 @@ impl<K: Watched> Informer<K> {
                 Informer(shared).resync();
             }
         });
+        if let Some((_, longer)) = resync.replace((period, task.abort_handle())) {
+            longer.abort();
+        }
     }
 
     /// How much of the kind it sees.
@@ -266,6 +271,17 @@ impl<K: Watched> Informer<K> {
         // The sender is in this very informer.
         let _ = reach.wait_for(|reach| *reach == Reach::Synced).await;
     }
+}
+
+/// What is remembered between one event and the next.
+#[derive(Default)]
+struct Hearing {
+    /// What the list that is being heard has.
+    listed: HashSet<Key>,
+    /// The newest revision in it. Lists are in no order of revisions, so it is seen once all of it is.
+    newest: u64,
+    /// Whether there was a whole list before.
+    knows_all: bool,
 }
 
 /// How long to wait after an error: longer each time, until there has been none for a while.
@@ -296,37 +312,46 @@ impl<K: Watched> Shared<K> {
             cache: Cache::default(),
             listeners: Mutex::default(),
             reach: watch::channel(Reach::Starting).0,
-            task: Mutex::new(None),
+            task: Mutex::default(),
+            resync: Mutex::default(),
         })
     }
 
-    fn hear(&self, event: watcher::Event<K>, listed: &mut HashSet<Key>, transform: Option<&Transform<K>>) {
+    fn hear(&self, event: watcher::Event<K>, hearing: &mut Hearing, transform: Option<&Transform<K>>) {
         match event {
-            watcher::Event::Init => listed.clear(),
+            watcher::Event::Init => {
+                *hearing = Hearing { knows_all: hearing.knows_all, ..Hearing::default() };
+            }
             watcher::Event::InitApply(object) => {
-                let initial = *self.reach.borrow() == Reach::Starting;
-                listed.insert(self.apply(object, initial, transform));
+                // First of all, it is there: whatever comes of the rest.
+                hearing.listed.insert(Key::of(&object));
+                hearing.newest = hearing.newest.max(cache::revision(&object));
+                self.apply(object, !hearing.knows_all, transform);
             }
             watcher::Event::Apply(object) => {
                 self.is_well();
+                let revision = cache::revision(&object);
                 self.apply(object, false, transform);
+                self.cache.saw(revision);
             }
             watcher::Event::Delete(object) => {
                 self.is_well();
-                self.cache.saw(cache::revision(&object));
                 self.remove(&Key::of(&object));
+                self.cache.saw(cache::revision(&object));
             }
             watcher::Event::InitDone => {
+                let Hearing { listed, newest, .. } =
+                    std::mem::replace(hearing, Hearing { knows_all: true, ..Hearing::default() });
                 // Whatever went while nobody was looking.
                 let gone = self.cache.keys().into_iter().filter(|key| !listed.contains(key));
                 gone.for_each(|key| self.remove(&key));
-                *listed = HashSet::new();
+                self.cache.saw(newest);
                 self.reach.send_replace(Reach::Synced);
             }
         }
     }
 
-    fn apply(&self, mut object: K, initial: bool, transform: Option<&Transform<K>>) -> Key {
+    fn apply(&self, mut object: K, initial: bool, transform: Option<&Transform<K>>) {
         let key = Key::of(&object);
         if let Some(transform) = transform {
             transform(&mut object);
@@ -344,7 +369,6 @@ impl<K: Watched> Shared<K> {
                 listeners.tell(&key, &Change::Added { object, initial: false });
             }
         }
-        key
     }
 
     fn remove(&self, key: &Key) {
@@ -357,9 +381,7 @@ impl<K: Watched> Shared<K> {
     /// Takes note of an error.
     fn fail(&self, error: &watcher::Error) {
         if is_missing(error) {
-            if self.reach.send_replace(Reach::Missing) != Reach::Missing {
-                self.cache.keys().iter().for_each(|key| self.remove(key));
-            }
+            self.reach.send_replace(Reach::Missing);
             return;
         }
         // A watch that ends because its history is gone begins anew, and nothing is wrong.

@@ -210,6 +210,8 @@ impl<K> Default for Listeners<K> {
 
 impl<K> Listeners<K> {
     pub(super) fn add(&mut self, unread: &Arc<Unread<K>>) {
+        // Where nothing changes, nobody else finds out who has gone.
+        self.0.retain(|listener| listener.strong_count() > 0);
         self.0.push(Arc::downgrade(unread));
     }
 

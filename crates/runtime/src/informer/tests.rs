@@ -104,7 +104,7 @@ async fn listeners_hear_what_is_there_and_what_becomes_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_new_list_no_longer_has_was_deleted_and_what_is_older_is_not_taken() {
+async fn what_a_new_list_no_longer_has_was_deleted_and_what_is_the_same_is_not_told() {
     let (informer, tx) = informer();
     let mut heard = informer.subscribe();
     list(&tx, &[("a", 1), ("b", 2), ("c", 3)]);
@@ -113,12 +113,25 @@ async fn what_a_new_list_no_longer_has_was_deleted_and_what_is_older_is_not_take
     let mut told = hears(&mut heard, 3).await;
     told.sort();
     assert_eq!(told, ["+d@6", "-b@2", "c@3>c@5"]);
-    apply(&tx, "c", 4);
+    apply(&tx, "c", 5);
     assert!(hears_nothing(&mut heard).await);
-    assert_eq!(
-        informer.cache().get(&key("c")).and_then(|map| map.metadata.resource_version.clone()).as_deref(),
-        Some("5")
-    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_older_revisions_are_what_is() {
+    let (informer, tx) = informer();
+    let mut heard = informer.subscribe();
+    list(&tx, &[("a", 100), ("b", 101)]);
+    hears(&mut heard, 2).await;
+    list(&tx, &[("a", 7), ("b", 8)]);
+    assert_eq!(hears(&mut heard, 2).await, ["a@100>a@7", "b@101>b@8"]);
+    let mut odd = map("a", 0);
+    for revision in ["v1", "v0"] {
+        odd.metadata.resource_version = Some(revision.to_owned());
+        tx.send(Ok(Event::Apply(odd.clone()))).expect("it listens");
+        hears(&mut heard, 1).await;
+    }
+    assert_eq!(informer.cache().get(&key("a")).as_deref(), Some(&odd));
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,16 +213,17 @@ async fn one_can_wait_for_ones_own_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_has_no_objects_and_comes_back() {
+async fn a_kind_that_is_not_served_for_a_while_has_lost_nothing() {
     let (informer, tx) = informer();
     let (mut heard, mut reach) = (informer.subscribe(), informer.watch_reach());
-    list(&tx, &[("a", 1)]);
-    hears(&mut heard, 1).await;
+    list(&tx, &[("a", 1), ("b", 1), ("c", 1)]);
+    hears(&mut heard, 3).await;
     fails(&tx, 404);
-    assert_eq!(hears(&mut heard, 1).await, ["-a@1"]);
     reach.wait_for(|reach| *reach == Reach::Missing).await.expect("it goes on");
-    list(&tx, &[("a", 2)]);
-    assert_eq!(hears(&mut heard, 1).await, ["+a@2"]);
+    assert!(hears_nothing(&mut heard).await, "nobody has deleted anything");
+    assert!(informer.cache().get(&key("a")).is_some());
+    list(&tx, &[("a", 2), ("b", 1)]);
+    assert_eq!(hears(&mut heard, 2).await, ["a@1>a@2", "-c@1"]);
     reach.wait_for(|reach| *reach == Reach::Synced).await.expect("it goes on");
 }
 
@@ -232,11 +246,16 @@ async fn everything_is_looked_at_again_when_that_is_wanted() {
     let mut heard = informer.subscribe();
     list(&tx, &[("a", 1)]);
     hears(&mut heard, 1).await;
-    informer.resync_every(Duration::from_secs(30));
+    // Whoever else wants it less often gets it as often.
+    for seconds in [600, 30, 40] {
+        informer.resync_every(Duration::from_secs(seconds));
+    }
     let begun = Instant::now();
-    let change = heard.next().await.expect("it goes on");
-    assert!(change.is_background() && shown(&change) == "a@1>a@1");
-    assert_eq!(begun.elapsed(), Duration::from_secs(30));
+    for n in 1..10 {
+        let change = heard.next().await.expect("it goes on");
+        assert!(change.is_background() && shown(&change) == "a@1>a@1");
+        assert_eq!(begun.elapsed(), Duration::from_secs(30) * n);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,10 +276,72 @@ async fn an_index_that_panics_stops_nobody() {
         Some("bad") => panic!("on purpose"),
         _ => vec!["all".to_owned()],
     });
+    informer.cache().add_index("good", |_: &ConfigMap| vec!["all".to_owned()]);
     list(&tx, &[("a", 1), ("bad", 2)]);
     apply(&tx, "b", 3);
-    assert_eq!(hears(&mut heard, 2).await, ["+a@1!", "+b@3"]);
-    assert_eq!((informer.reach(), informer.cache().by_index("bad", "all").len()), (Reach::Synced, 2));
+    assert_eq!(hears(&mut heard, 3).await, ["+a@1!", "+bad@2!", "+b@3"]);
+    list(&tx, &[("a", 1), ("bad", 4), ("b", 3)]);
+    assert_eq!(hears(&mut heard, 1).await, ["bad@2>bad@4"]);
+    let found = |index: &str| informer.cache().by_index(index, "all").len();
+    assert_eq!((informer.reach(), found("bad"), found("good")), (Reach::Synced, 2, 3));
+    delete(&tx, "bad", 5);
+    assert_eq!(hears(&mut heard, 1).await, ["-bad@4"]);
+    assert_eq!((found("bad"), found("good")), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_panics_deletes_nothing() {
+    let (tx, rx) = unbounded_channel();
+    let stream = stream::unfold(rx, |mut rx| async move { Some((rx.recv().await?, rx)) });
+    let fussy = |map: &mut ConfigMap| assert_ne!(map.metadata.resource_version.as_deref(), Some("2"));
+    let informer = Informer::follow(stream, Some(Arc::new(fussy)));
+    let mut heard = informer.subscribe();
+    list(&tx, &[("a", 1), ("b", 1)]);
+    hears(&mut heard, 2).await;
+    list(&tx, &[("a", 2), ("b", 3)]);
+    assert_eq!(hears(&mut heard, 1).await, ["b@1>b@3"]);
+    assert!(hears_nothing(&mut heard).await);
+    assert!(informer.cache().get(&key("a")).is_some(), "it is there, as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_seen_when_all_of_it_is() {
+    let (informer, tx) = informer();
+    list(&tx, &[("a", 1), ("b", 2)]);
+    informer.synced().await;
+    let cache = informer.cache().clone();
+    // By the order of names, the newest comes first.
+    tx.send(Ok(Event::Init)).expect("it listens");
+    tx.send(Ok(Event::InitApply(map("a", 9)))).expect("it listens");
+    let early = cache.wait_for("5", Duration::from_secs(1)).await;
+    assert!(early.is_err(), "what is at revision 5 may be yet to come");
+    tx.send(Ok(Event::InitApply(map("b", 5)))).expect("it listens");
+    tx.send(Ok(Event::InitDone)).expect("it listens");
+    cache.wait_for("5", Duration::from_secs(1)).await.expect("seen");
+    cache.wait_for("9", Duration::from_secs(1)).await.expect("seen");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_is_gone_once_that_is_seen() {
+    let (informer, tx) = informer();
+    list(&tx, &[("a", 1)]);
+    informer.synced().await;
+    let cache = informer.cache().clone();
+    for revision in (2..200).step_by(2) {
+        apply(&tx, "a", revision);
+        delete(&tx, "a", revision + 1);
+        cache.wait_for(&(revision + 1).to_string(), Duration::from_secs(1)).await.expect("seen");
+        assert!(cache.get(&key("a")).is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_is_what_was_there_however_often_it_was_tried() {
+    let (informer, tx) = informer();
+    let mut heard = informer.subscribe();
+    fails(&tx, 503);
+    list(&tx, &[("a", 1)]);
+    assert_eq!(hears(&mut heard, 1).await, ["+a@1!"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,9 @@ impl Manager {
     /// All that is counted, as Prometheus reads it.
     pub fn metrics(&self) -> (u16, String) {
         self.units().iter().for_each(|unit| unit.measure());
-        self.0.metrics.leads(self.is_leader() == Some(true));
+        if let Some(lease) = self.0.lease.get() {
+            self.0.metrics.leads(lease, self.is_leader() == Some(true));
+        }
         let mut text = String::new();
         match encode(&mut text, &self.0.registry.lock()) {
             Ok(()) => (200, text),

@@ -100,8 +100,8 @@ struct Shared {
     checks: Mutex<Vec<(String, Check)>>,
     /// Taken by whoever runs.
     election: Mutex<Option<Election>>,
-    /// Whether controllers wait until this one leads.
-    has_election: OnceLock<()>,
+    /// The name of the lease. With one, controllers wait until this one leads.
+    lease: OnceLock<String>,
     leadership: watch::Sender<Option<Leadership>>,
     /// How many act on behalf of the leadership.
     n_leading: watch::Sender<usize>,
@@ -127,7 +127,7 @@ impl Manager {
             units: Mutex::default(),
             checks: Mutex::default(),
             election: Mutex::default(),
-            has_election: OnceLock::new(),
+            lease: OnceLock::new(),
             leadership: watch::channel(None).0,
             n_leading: watch::channel(0).0,
         }))
@@ -164,7 +164,7 @@ impl Manager {
 
     /// Has controllers run only while an election is won, but those that run everywhere. Before the manager runs.
     pub fn elect(&self, election: Election) {
-        self.0.has_election.get_or_init(|| ());
+        self.0.lease.get_or_init(|| election.name().to_owned());
         *self.0.election.lock() = Some(election);
     }
 
@@ -263,7 +263,7 @@ impl Manager {
 
     /// Whether this one leads; `None` where nobody has to.
     pub fn is_leader(&self) -> Option<bool> {
-        self.0.has_election.get()?;
+        self.0.lease.get()?;
         Some(self.0.leadership.borrow().as_ref().is_some_and(Leadership::is_valid))
     }
 
@@ -296,6 +296,7 @@ impl Shared {
             settings: config.settings.clone(),
             config: config.clone(),
             leadership: self.leadership.subscribe(),
+            has_election: self.lease.get().is_some(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Managers of controllers on informers that a test feeds, in virtual time.
 
+mod leading;
+
 use std::{
     collections::HashSet,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -136,7 +138,7 @@ async fn a_controller_is_disabled_within_two_seconds_and_catches_up_when_it_is_e
     within(Duration::from_secs(2), "it stops", || running.status("stuck").state == "disabled").await;
     let (status, text) = (running.status("stuck"), running.manager.metrics().1);
     assert_eq!((status.queue_length, status.in_hand, status.running, status.enabled), (0, 0, false, false));
-    assert!(text.contains("workqueue_depth{name=\"stuck\"} 0"), "{text}");
+    assert!(text.contains("workqueue_depth{name=\"stuck\",controller=\"stuck\"} 0"), "{text}");
     assert_eq!(others.take().len(), 10, "others do not notice");
     feed.apply(map("late", 20));
     assert_eq!(others.settled().await, ["default/late"]);
@@ -275,14 +277,16 @@ async fn one_that_cannot_be_put_together_or_panics_is_tried_again_and_others_do_
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_are_told_of_what_fails_and_what_takes_long() {
+async fn those_that_panic_block_or_fail_harm_nobody_else_and_people_are_told() {
     let ((own, feed), manager) = (Feed::new(), manager());
-    for name in ["fails", "blocks"] {
+    for name in ["fails", "blocks", "panics"] {
         let own = own.clone();
         let build = move |context: &Context| {
             let bad = move |_: Key| async move {
-                if name == "blocks" {
-                    std::future::pending::<()>().await;
+                match name {
+                    "blocks" => std::future::pending::<()>().await,
+                    "panics" => panic!("oh no"),
+                    _ => {}
                 }
                 Err(Broken.into())
             };
@@ -290,17 +294,36 @@ async fn people_are_told_of_what_fails_and_what_takes_long() {
         };
         manager.add(name, build).expect("a new name");
     }
+    let others = add(&manager, "good", &own);
     let running = Running::new(&manager);
     feed.list([map("a", 1), map("b", 2)]);
     sleep(Duration::from_secs(100)).await;
-    let (code, text) = running.manager.readyz();
+    assert_eq!(others.take(), ["default/a", "default/b"]);
+    feed.apply(map("c", 3));
+    assert_eq!(others.settled().await, ["default/c"], "others do not notice");
+    let ((code, text), (_, metrics)) = (running.manager.readyz(), running.manager.metrics());
     assert_eq!(code, 200);
     assert!(text.contains("warn: blocks: a reconcile has been under way for 100 s\n"), "{text}");
-    assert!(text.contains("warn: fails: 2 failing, at last default/"), "{text}");
-    let status = running.status("fails");
-    assert_eq!(status.failing, 2);
-    assert!(status.last_error.is_some_and(|error| error.ends_with(": it does not work")));
-    assert!(running.manager.metrics().1.contains("longest_running_processor_seconds{name=\"blocks\"} 1"));
+    assert!(!text.contains("warn: good"), "{text}");
+    for (name, why) in [("fails", ": it does not work"), ("panics", ": panic: oh no")] {
+        assert!(text.contains(&format!("warn: {name}: 3 failing, at last default/")), "{text}");
+        let status = running.status(name);
+        assert_eq!((status.failing, status.running), (3, true));
+        assert!(status.last_error.is_some_and(|error| error.ends_with(why)), "{name}");
+    }
+    let blocks = running.status("blocks");
+    assert_eq!((blocks.in_hand, blocks.queue_length, blocks.last_error), (1, 2, None));
+    assert!(metrics.contains("longest_running_processor_seconds{name=\"blocks\",controller=\"blocks\"} 1"));
+    assert!(metrics.contains("active_workers{controller=\"blocks\"} 1"), "{metrics}");
+    for (count, name, is_none) in [
+        ("panics", "panics", false),
+        ("panics", "fails", true),
+        ("errors", "fails", false),
+        ("errors", "good", true),
+    ] {
+        let line = format!("controller_runtime_reconcile_{count}_total{{controller=\"{name}\"}} 0\n");
+        assert_eq!(metrics.contains(&line), is_none, "{line}: {metrics}");
+    }
     running.stop().await;
 }
 
@@ -338,7 +361,7 @@ async fn one_of_two_managers_acts_and_the_other_takes_over() {
     assert_eq!(server.get(LEASE).expect("a lease")["spec"]["holderIdentity"], "");
     within(Duration::from_secs(3), "the other takes over", || second.0.status("leads").running).await;
     assert_eq!(second.1.settled().await, ["default/a"]);
-    assert!(second.0.manager.metrics().1.contains("leader_election_master_status 1"));
+    assert!(second.0.manager.metrics().1.contains("leader_election_master_status{name=\"hub\"} 1"));
     second.0.stop().await;
 }
 
@@ -371,7 +394,7 @@ async fn loses_its_lease(durations: Durations) {
             let blocks = move |_: Key| {
                 let (is_busy, context) = (Arc::clone(&is_busy), context2.clone());
                 async move {
-                    assert!(context.fence().is_some(), "whoever acts has a number");
+                    assert!(matches!(context.fence(), Ok(Some(_))), "whoever acts has a number");
                     is_busy.fetch_add(1, SeqCst);
                     let end = scopeguard(is_busy);
                     std::future::pending::<()>().await;

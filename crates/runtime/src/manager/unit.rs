@@ -1,12 +1,12 @@
 //! The life of one controller: enabled and disabled, put together, run, and put together anew.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::pending, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -136,7 +136,7 @@ impl Unit {
     ) -> Result<(), BuildError> {
         let controller = Arc::new(self.build(manager, wanted)?);
         *self.now.lock() = (Life::Standby, Some(Arc::clone(&controller)));
-        let needs_leadership = manager.has_election.get().is_some() && !controller.is_everywhere();
+        let needs_leadership = manager.lease.get().is_some() && !controller.is_everywhere();
         let leadership = match needs_leadership {
             false => None,
             true => tokio::select! {
@@ -150,7 +150,10 @@ impl Unit {
         // nobody waits for who has not said yet that they act.
         let _leading = leadership.as_ref().map(|_| Leading::new(&manager.n_leading));
         if leadership.as_ref().is_none_or(Leadership::is_valid) {
-            self.run(&controller, leadership, config, stop).await;
+            let has_ended = self.run(&controller, leadership.as_ref(), config, stop).await;
+            if let Some(leadership) = leadership.filter(|_| !has_ended) {
+                leadership.let_run_out();
+            }
         }
         self.now.lock().1 = None;
         drop(controller);
@@ -169,43 +172,58 @@ impl Unit {
         Ok(controller.only(move |key| filter.sees(key)))
     }
 
+    /// Runs the controller until there is a reason not to; whether everything that was under way has ended.
     async fn run(
         &self,
         controller: &Controller,
-        leadership: Option<Leadership>,
+        leadership: Option<&Leadership>,
         config: &mut watch::Receiver<ReconcilerConfig>,
         stop: &CancellationToken,
-    ) {
+    ) -> bool {
         self.is_now(Life::Running);
         let end = CancellationToken::new();
-        let mut run = Box::pin(controller.run(end.clone()));
-        let over = async {
-            match &leadership {
-                Some(leadership) => leadership.over().cancelled().await,
-                None => std::future::pending().await,
-            }
+        let owned = leadership.cloned();
+        let may_act = Arc::new(move || owned.as_ref().is_none_or(Leadership::is_valid));
+        let mut run = Box::pin(controller.run_while(end.clone(), may_act));
+        let over = async || match leadership {
+            Some(leadership) => leadership.over().cancelled().await,
+            None => pending().await,
         };
         let missing = async {
             controller.synced().await;
             controller.missing().await;
         };
-        let why = tokio::select! {
+        // What waits is dropped where others look after it from now on, or it could only be misunderstood.
+        let (why, drops) = tokio::select! {
             biased;
-            () = stop.cancelled() => "the manager stops",
-            () = over => "this manager no longer leads",
-            _ = config.changed() => "it is told something else",
-            () = missing => "a kind that it watches is gone",
-            () = &mut run => return,
+            () = over() => ("this manager no longer leads", true),
+            () = stop.cancelled() => ("the manager stops", false),
+            _ = config.changed() => ("it is told something else", false),
+            () = missing => ("a kind that it watches is gone", true),
+            has_ended = &mut run => return has_ended,
         };
         tracing::info!(controller = &*self.name, why, "it stops");
         self.is_now(Life::Stopping);
+        if drops {
+            controller.queue().close();
+        }
         end.cancel();
-        // Who no longer leads has less time than others: it is over before another begins.
-        let most = leadership.filter(|leadership| leadership.over().is_cancelled());
-        let most = most.map_or(Duration::MAX, |leadership| leadership.margin() / 2);
-        if timeout(most, run).await.is_err() {
-            tracing::warn!(controller = &*self.name, ?most, "what is still under way is cut off");
-            controller.queue().clear();
+        // Who no longer leads has less time than others, even if it was about to stop: it is over before another begins.
+        let cut = async {
+            over().await;
+            controller.queue().close();
+            if let Some(leadership) = leadership {
+                sleep_until(leadership.cut_at()).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            has_ended = &mut run => has_ended,
+            () = cut => {
+                tracing::warn!(controller = &*self.name, "what is still under way is cut off");
+                controller.queue().close();
+                false
+            }
         }
     }
 

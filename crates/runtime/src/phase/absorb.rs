@@ -14,8 +14,12 @@ use super::{
 /// How many objects a step may go over: more do not fit into a status.
 const MOST_OBJECTS: usize = 2000;
 
-/// How much of an error is kept.
+/// How many bytes their names may have, all together, for the same reason.
+const MOST_NAMES: usize = 256 * 1024;
+
+/// How much of an error is kept: of a step, and of one object among many.
 const MOST_TEXT: usize = 1024;
+const MOST_OBJECT_TEXT: usize = 100;
 
 /// When a step is asked again that neither waits nor gets on.
 const IDLE: Duration = Duration::from_secs(1);
@@ -78,10 +82,8 @@ impl<K> Taking<'_, K> {
         match answer {
             Err(error) => self.fail(leaf, &error),
             Ok(Reply::Report(report)) => return self.report(leaf, report),
-            Ok(Reply::NotHappened) => {
-                well(leaf);
-                leaf.intent = None;
-            }
+            // It may be tried, and not for the first time: how often it has failed still counts.
+            Ok(Reply::NotHappened) => (leaf.intent, leaf.not_before) = (None, None),
             Ok(Reply::Listed(items)) => self.list(leaf, items),
             Ok(Reply::Handled(outcomes)) => return self.handled(leaf, outcomes),
         }
@@ -100,7 +102,7 @@ impl<K> Taking<'_, K> {
         well(leaf);
         leaf.progress = report.progress.or(leaf.progress);
         leaf.data = report.data.or(leaf.data.take());
-        leaf.warning = report.warning.map(cut).or(leaf.warning.take());
+        leaf.warning = report.warning.map(|text| cut(text, MOST_TEXT)).or(leaf.warning.take());
         match report.outcome {
             Outcome::Done => {
                 (leaf.done, leaf.intent) = (true, None);
@@ -116,6 +118,12 @@ impl<K> Taking<'_, K> {
     fn list(&self, leaf: &mut StepState, items: Vec<Item>) {
         if items.len() > MOST_OBJECTS {
             let text = format!("{} objects do not fit into a status, {MOST_OBJECTS} do", items.len());
+            return self.fail(leaf, &StepError::fatal(text));
+        }
+        let of = |item: &Item| item.id.len() + item.name.len() + item.group.as_ref().map_or(0, String::len);
+        let n_bytes: usize = items.iter().map(of).sum();
+        if n_bytes > MOST_NAMES {
+            let text = format!("names of {n_bytes} bytes do not fit into a status, {MOST_NAMES} do");
             return self.fail(leaf, &StepError::fatal(text));
         }
         let mut ids: Vec<&str> = items.iter().map(|item| item.id.as_str()).collect();
@@ -144,7 +152,7 @@ impl<K> Taking<'_, K> {
                 ItemOutcome::Done => (object.done, object.end_time) = (true, Some(now.clone())),
                 ItemOutcome::Warned(text) => {
                     (object.done, object.end_time) = (true, Some(now.clone()));
-                    object.warning = Some(cut(text));
+                    object.warning = Some(cut(text, MOST_OBJECT_TEXT));
                 }
                 ItemOutcome::Again(after) => {
                     object.attempts = 0;
@@ -160,7 +168,7 @@ impl<K> Taking<'_, K> {
     fn fail(&self, leaf: &mut StepState, error: &StepError) {
         leaf.attempts += 1;
         leaf.failed = true;
-        leaf.error = Some(cut(error.message.clone()));
+        leaf.error = Some(cut(error.message.clone(), MOST_TEXT));
         match self.gives_up(leaf.attempts, error) {
             true => (leaf.fatal, leaf.end_time) = (true, Some(micros(self.now))),
             false => leaf.not_before = Some(self.again_after(leaf.attempts)),
@@ -169,7 +177,7 @@ impl<K> Taking<'_, K> {
 
     fn fail_object(&self, object: &mut ObjectState, error: &StepError) {
         object.attempts += 1;
-        object.error = Some(cut(error.message.clone()));
+        object.error = Some(cut(error.message.clone(), MOST_OBJECT_TEXT));
         match self.gives_up(object.attempts, error) {
             true => (object.failed, object.end_time) = (true, Some(micros(self.now))),
             false => object.not_before = Some(self.again_after(object.attempts)),
@@ -192,9 +200,9 @@ fn well(leaf: &mut StepState) {
     (leaf.error, leaf.not_before) = (None, None);
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > MOST_TEXT {
-        text.truncate(text.floor_char_boundary(MOST_TEXT));
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
         text.push('…');
     }
     text

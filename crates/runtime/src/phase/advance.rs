@@ -189,7 +189,10 @@ impl<K> Machine<K> {
             state.start_time = Some(micros(now));
             state.deadline = phase.timeout.map(|timeout| micros(later(now, timeout)));
         }
-        self.expire(phase, state, now);
+        if self.is_deletion(&name) {
+            state.deadline = None;
+        }
+        expire(phase, state, now);
         fold(step, state, now);
         if state.done || state.fatal || state.jump.is_some() {
             if let Some(barrier) = given.barrier("after", &name) {
@@ -198,21 +201,10 @@ impl<K> Machine<K> {
             return self.leave(status, phase);
         }
         let deadline = state.deadline.as_ref().map(|deadline| deadline.0);
-        let mut plan = Plan { uid: &given.uid, naps, now, calls: vec![], until: deadline };
+        let begun = state.start_time.as_ref().map_or(0, |begun| begun.0.as_microsecond());
+        let mut plan = Plan { uid: &given.uid, begun, naps, now, calls: vec![], until: deadline };
         plan.add(step, state, &Path::root(&name));
         Some((Stand::Working, Next::Work { calls: plan.calls, until: plan.until }))
-    }
-
-    /// A phase that takes too long has failed.
-    fn expire(&self, phase: &Phase<K>, state: &mut StepState, now: Timestamp) {
-        let is_late = state.deadline.as_ref().is_some_and(|deadline| deadline.0 <= now);
-        if is_late && !state.done && !state.fatal && state.jump.is_none() && !self.is_deletion(&phase.name) {
-            let last = state.error.as_ref().map(|error| format!("; it last failed: {error}"));
-            let timeout = phase.timeout.unwrap_or_default();
-            (state.failed, state.fatal) = (true, true);
-            state.error = Some(format!("it took longer than {timeout:?}{}", last.unwrap_or_default()));
-            state.end_time = Some(micros(now));
-        }
     }
 
     /// Goes to the phase that follows. A deletion that is done has none.
@@ -248,6 +240,18 @@ impl<K> Machine<K> {
         }
         (status.phase, status.failed_in) = (phase, None);
         true
+    }
+}
+
+/// A phase that takes too long has failed.
+fn expire<K>(phase: &Phase<K>, state: &mut StepState, now: Timestamp) {
+    let is_late = state.deadline.as_ref().is_some_and(|deadline| deadline.0 <= now);
+    if is_late && !state.done && !state.fatal && state.jump.is_none() {
+        let last = state.error.as_ref().map(|error| format!("; it last failed: {error}"));
+        let timeout = phase.timeout.unwrap_or_default();
+        (state.failed, state.fatal) = (true, true);
+        state.error = Some(format!("it took longer than {timeout:?}{}", last.unwrap_or_default()));
+        state.end_time = Some(micros(now));
     }
 }
 
@@ -320,6 +324,8 @@ fn fold_objects(state: &mut StepState, now: Timestamp) {
 /// The calls to make.
 struct Plan<'a> {
     uid: &'a str,
+    /// When the phase was entered, in microseconds. It may be entered again, and what happens then is something else.
+    begun: i64,
     naps: &'a Naps,
     now: Timestamp,
     calls: Vec<Call>,
@@ -370,7 +376,7 @@ impl Plan<'_> {
             Node::Once(_) if state.intent.is_some() => Deed::Ask,
             Node::Once(_) => {
                 state.n_intents += 1;
-                let token = format!("{}/{path}/{}", self.uid, state.n_intents);
+                let token = format!("{}/{:x}/{path}/{}", self.uid, self.begun, state.n_intents);
                 state.intent = Some(Intent { token, time: micros(self.now) });
                 Deed::Do
             }

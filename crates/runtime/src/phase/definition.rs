@@ -63,7 +63,7 @@ impl<K> Phase<K> {
         self
     }
 
-    /// How long it may take, without the time it is paused.
+    /// How long it may take, without the time it is paused. A deletion takes as long as it takes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

@@ -2,18 +2,32 @@
 //!
 //! Writes name the revision they are based on. When another was faster, the object is read again, and the machine's part
 //! alone is applied to what is there now. When that very part is not what it was, somebody else runs the machine or has
-//! edited it: then nothing is written, and everything begins anew.
+//! edited it: then nothing is written, and everything begins anew. Nor is anything written once the object asks for
+//! something else than what was decided on: then it is decided again.
+//!
+//! An API server that does not answer is asked again for a while: what a step has answered is not thrown away for that.
+
+use std::{future::Future, time::Duration};
 
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, PostParams},
 };
 use serde_json::{Map, Value};
+use tokio::time::{sleep, timeout};
 
 use super::{conditions, status::PhaseStatus};
+use crate::{NotLeading, controller::may_act};
 
 /// How often a write is tried that others always overtake.
 const MOST_TRIES: usize = 16;
+
+/// How long an answer of the API server may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long to wait before an API server is asked again that did not answer, at first and at most, and how often.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const MOST_OUTAGES: u32 = 9;
 
 /// Why there is nothing to go on with.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +44,9 @@ pub(super) enum LiveError {
     /// The kind does not keep what a machine must remember.
     #[error("the kind {0}")]
     Forgetful(&'static str),
+    /// Another may lead.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
     /// The API server does not answer, or refuses.
     #[error(transparent)]
     Api(#[from] kube::Error),
@@ -44,29 +61,46 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) async fn read(api: Api<DynamicObject>, name: &str) -> Result<Self, LiveError> {
-        let object = api.get_opt(name).await?.ok_or(LiveError::Gone)?;
+        let object = answer(api.get_opt(name)).await?.ok_or(LiveError::Gone)?;
         let status = part_of(&object)?;
         Ok(Live { api, object, status })
     }
 
-    /// Writes the machine's part of the status.
-    pub(super) async fn save(&mut self, status: &PhaseStatus) -> Result<(), LiveError> {
+    /// Writes the machine's part of the status. False if the object no longer is one that this was decided for.
+    pub(super) async fn save(
+        &mut self,
+        status: &PhaseStatus,
+        is_meant: impl Fn(&DynamicObject) -> bool,
+    ) -> Result<bool, LiveError> {
+        let mut n_outages = 0;
         for _ in 0..MOST_TRIES {
             let mut object = self.object.clone();
             apply(status, &mut object);
             if object == self.object {
-                return Ok(());
+                return Ok(true);
             }
-            match self.api.replace_status(&object.name_any(), &PostParams::default(), &object).await {
+            let error = match self.write_status(&object).await? {
                 Ok(object) => {
                     self.take(object)?;
-                    return self.kept(status);
+                    return self.kept(status).map(|()| true);
                 }
                 Err(kube::Error::Api(refusal)) if refusal.code == 404 => return Err(self.missing().await?),
-                Err(error) => self.again(error).await?,
+                Err(error) => error,
+            };
+            self.again(error, Some(status), &mut n_outages).await?;
+            if self.status != part(status) && !is_meant(&self.object) {
+                return Ok(false);
             }
         }
         Err(LiveError::Overtaken)
+    }
+
+    async fn write_status(&self, object: &DynamicObject) -> Result<kube::Result<DynamicObject>, NotLeading> {
+        let (name, how) = (object.name_any(), PostParams::default());
+        match may_act() {
+            true => Ok(answer(self.api.replace_status(&name, &how, object)).await),
+            false => Err(NotLeading),
+        }
     }
 
     /// A machine that is made to forget would do everything again and again.
@@ -83,7 +117,7 @@ impl Live {
 
     /// Why there is no status to write to.
     async fn missing(&self) -> Result<LiveError, LiveError> {
-        let object = self.api.get_opt(&self.object.name_any()).await?;
+        let object = answer(self.api.get_opt(&self.object.name_any())).await?;
         Ok(match object.is_some_and(|object| object.uid() == self.object.uid()) {
             true => LiveError::Forgetful("has no status subresource"),
             false => LiveError::Gone,
@@ -92,16 +126,21 @@ impl Live {
 
     /// Adds or takes away the finalizer.
     pub(super) async fn guard(&mut self, finalizer: &str, holds: bool) -> Result<(), LiveError> {
+        let mut n_outages = 0;
         for _ in 0..MOST_TRIES {
+            if !may_act() {
+                return Err(NotLeading.into());
+            }
             let mut object = self.object.clone();
             let finalizers = object.finalizers_mut();
             finalizers.retain(|own| own != finalizer);
             if holds {
                 finalizers.push(finalizer.to_owned());
             }
-            match self.api.replace(&object.name_any(), &PostParams::default(), &object).await {
+            let (name, how) = (object.name_any(), PostParams::default());
+            match answer(self.api.replace(&name, &how, &object)).await {
                 Ok(object) => return self.take(object),
-                Err(error) => self.again(error).await?,
+                Err(error) => self.again(error, None, &mut n_outages).await?,
             }
         }
         Err(LiveError::Overtaken)
@@ -113,23 +152,59 @@ impl Live {
         Ok(())
     }
 
-    /// Reads the object again if another was faster, and sees whether the machine's part is what it was.
-    async fn again(&mut self, error: kube::Error) -> Result<(), LiveError> {
-        match &error {
-            kube::Error::Api(status) if status.code == 409 => {}
-            kube::Error::Api(status) if status.code == 404 => return Err(LiveError::Gone),
-            _ => return Err(error.into()),
-        }
-        let fresh = self.api.get_opt(&self.object.name_any()).await?.ok_or(LiveError::Gone)?;
+    /// Reads the object again if another was faster, or nobody knows, and sees whether the machine's part is what it was,
+    /// or what it was to be.
+    async fn again(
+        &mut self,
+        mut error: kube::Error,
+        wanted: Option<&PhaseStatus>,
+        n_outages: &mut u32,
+    ) -> Result<(), LiveError> {
+        let fresh = loop {
+            match &error {
+                kube::Error::Api(status) if status.code == 409 => {}
+                kube::Error::Api(status) if status.code == 404 => return Err(LiveError::Gone),
+                outage if is_outage(outage) && *n_outages < MOST_OUTAGES => {
+                    sleep(AGAIN.0.saturating_mul(1 << *n_outages).min(AGAIN.1)).await;
+                    *n_outages += 1;
+                }
+                _ => return Err(error.into()),
+            }
+            match answer(self.api.get_opt(&self.object.name_any())).await {
+                Ok(fresh) => break fresh.ok_or(LiveError::Gone)?,
+                Err(next) => error = next,
+            }
+        };
         if fresh.uid() != self.object.uid() {
             return Err(LiveError::Gone);
         }
-        if part_of(&fresh)? != self.status {
+        let now = part_of(&fresh)?;
+        if now != self.status && wanted.is_none_or(|wanted| now != part(wanted)) {
             return Err(LiveError::Overtaken);
         }
-        self.object = fresh;
+        (self.object, self.status) = (fresh, now);
         Ok(())
     }
+}
+
+/// An answer, or an error if it takes too long.
+async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let late = |_| Err(kube::Error::Service(format!("no answer within {PATIENCE:?}").into()));
+    timeout(PATIENCE, call).await.unwrap_or_else(late)
+}
+
+/// Whether nobody knows what has come of a request, or the API server wants to be asked later.
+fn is_outage(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code >= 500 || status.code == 429,
+        kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) => false,
+        _ => true,
+    }
+}
+
+/// A status as far as it can be read again.
+fn part(status: &PhaseStatus) -> PhaseStatus {
+    PhaseStatus { fields: Map::new(), ..status.clone() }
 }
 
 /// The machine's part of an object's status.

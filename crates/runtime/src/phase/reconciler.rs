@@ -17,8 +17,8 @@ use super::{
     step::{Ctx, Node, Path, Reply, StepError},
 };
 use crate::{
-    Change, Key,
-    controller::{Action, ReconcileError, Reconciler},
+    Change, Key, NotLeading,
+    controller::{Action, ReconcileError, Reconciler, may_act, panic_text},
 };
 
 /// How long an object that always gets on keeps its worker. Then others have their turn.
@@ -133,13 +133,17 @@ impl<'a, K: DeserializeOwned + Send + Sync + 'static> Drive<'a, K> {
         loop {
             let given = Given::of(&self.live.object, self.machine.finalizer());
             let (new, next) = self.machine.advance(&status, &given, &self.naps, (self.clock)());
+            if new != self.live.status {
+                let is_meant = |object: &DynamicObject| Given::of(object, self.machine.finalizer()) == given;
+                // What was decided is of no use once something else is asked for. What steps have answered is.
+                if !self.live.save(&new, is_meant).await? {
+                    continue;
+                }
+            }
             if new.phase != status.phase {
                 // Whatever still runs belongs to a phase that is over.
                 self.running.clear();
                 self.under_way.clear();
-            }
-            if new != self.live.status {
-                self.live.save(&new).await?;
             }
             status = self.live.status.clone();
             if Given::of(&self.live.object, self.machine.finalizer()) != given {
@@ -155,6 +159,9 @@ impl<'a, K: DeserializeOwned + Send + Sync + 'static> Drive<'a, K> {
                     return Ok(Action::Done);
                 }
                 Next::Work { calls, until } => {
+                    if !may_act() {
+                        return Err(NotLeading.into());
+                    }
                     let is_over = begun.elapsed() >= TURN;
                     if is_over && !calls.is_empty() && self.running.is_empty() {
                         return Ok(Action::After(Duration::ZERO));
@@ -201,9 +208,7 @@ impl<'a, K: DeserializeOwned + Send + Sync + 'static> Drive<'a, K> {
                     let ctx = Ctx { object: Arc::new(object), path: path.clone(), state };
                     let called = AssertUnwindSafe(make(&machine, call.deed, ctx)).catch_unwind();
                     called.await.unwrap_or_else(|panic| {
-                        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-                        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                        Err(StepError::retry(format!("it panicked: {}", text.unwrap_or_default())))
+                        Err(StepError::retry(format!("it panicked: {}", panic_text(&*panic))))
                     })
                 }
                 Err(error) => Err(StepError::fatal(format!("the object cannot be read: {error}"))),

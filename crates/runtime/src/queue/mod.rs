@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::state::State;
+use self::state::{FOR_EVER, State};
 use crate::metrics::QueueMetrics;
 
 /// What a queue holds.
@@ -110,10 +110,10 @@ impl<K: QueueKey> Queue<K> {
 
     /// The same, with a priority.
     pub fn add_with(&self, key: K, priority: Priority) {
-        let mut state = self.0.state.lock();
-        if state.add(key, priority, Instant::now()) {
-            self.0.metrics.added();
-        }
+        let (mut state, now) = (self.0.state.lock(), Instant::now());
+        self.wake(&mut state, now);
+        let is_new = state.add(key, priority, now);
+        self.0.metrics.added(usize::from(is_new));
         self.0.metrics.depth(state.n_ready());
         drop(state);
         self.0.ready.notify_one();
@@ -127,9 +127,9 @@ impl<K: QueueKey> Queue<K> {
     /// The same, with a priority.
     pub fn add_after_with(&self, key: K, delay: Duration, priority: Priority) {
         let now = Instant::now();
-        // Some years are as good as for ever, and can be added to any time.
-        let at = now + delay.min(Duration::from_secs(10 * 365 * 24 * 3600));
-        self.0.state.lock().add_at(key, at, priority, now);
+        let at = now + delay.min(FOR_EVER);
+        let is_new = self.0.state.lock().add_at(key, at, priority, now);
+        self.0.metrics.added(usize::from(is_new));
         self.0.ready.notify_one();
     }
 
@@ -138,8 +138,9 @@ impl<K: QueueKey> Queue<K> {
         let now = Instant::now();
         let mut state = self.0.state.lock();
         let (priority, at) = (state.priority_in_hand(&key), state.fail(&key, now));
-        state.add_at(key, at, priority, now);
+        let is_new = state.add_at(key, at, priority, now);
         drop(state);
+        self.0.metrics.added(usize::from(is_new));
         self.0.metrics.retried();
         self.0.ready.notify_one();
     }
@@ -162,7 +163,7 @@ impl<K: QueueKey> Queue<K> {
             let next = {
                 let mut state = self.0.state.lock();
                 let now = Instant::now();
-                let next = state.wake(now);
+                let next = self.wake(&mut state, now);
                 if let Some((key, waited)) = state.take(now) {
                     self.0.metrics.taken(waited);
                     self.0.metrics.depth(state.n_ready());
@@ -191,6 +192,13 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
+    /// Makes those ready whose time has come, and counts them; when the next one's comes.
+    fn wake(&self, state: &mut State<K>, now: Instant) -> Option<Instant> {
+        let (n_new, next) = state.wake(now);
+        self.0.metrics.added(n_new);
+        next
+    }
+
     /// Takes no more keys. What is ready is still handed out.
     pub fn shut(&self) {
         let mut state = self.0.state.lock();
@@ -216,7 +224,10 @@ impl<K: QueueKey> Queue<K> {
 
     /// How many keys are ready.
     pub fn len(&self) -> usize {
-        self.0.state.lock().n_ready()
+        let mut state = self.0.state.lock();
+        // All workers may be busy, and none looks at the clock.
+        self.wake(&mut state, Instant::now());
+        state.n_ready()
     }
 
     /// Whether none is.
@@ -239,6 +250,14 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
+    /// Takes no more keys, and forgets everything that waits.
+    pub fn close(&self) {
+        self.shut();
+        self.clear();
+        // Nobody measures it any more.
+        self.0.metrics.unfinished(Duration::ZERO, Duration::ZERO);
+    }
+
     /// How many keys have failed and not gone well since.
     pub fn n_failing(&self) -> usize {
         self.0.state.lock().n_failing()
@@ -249,8 +268,9 @@ impl<K: QueueKey> Queue<K> {
         self.0.state.lock().unfinished(Instant::now()).1
     }
 
-    /// Tells the metrics for how long workers have had what they have.
+    /// Tells the metrics how many keys are ready, and for how long workers have had what they have.
     pub fn measure(&self) {
+        self.0.metrics.depth(self.len());
         let (sum, longest) = self.0.state.lock().unfinished(Instant::now());
         self.0.metrics.unfinished(sum, longest);
     }
@@ -292,15 +312,17 @@ impl<K: QueueKey> fmt::Debug for Work<K> {
 impl<K: QueueKey> Drop for Work<K> {
     fn drop(&mut self) {
         let shared = &self.queue.0;
-        let mut state = shared.state.lock();
-        let (took, is_ready) = state.done(&self.key, Instant::now());
+        let (mut state, now) = (shared.state.lock(), Instant::now());
+        self.queue.wake(&mut state, now);
+        let took = state.done(&self.key, now);
+        let has_ready = state.n_ready() > 0;
         shared.metrics.done(took);
         shared.metrics.depth(state.n_ready());
         if state.is_shut && state.is_drained() {
             shared.drained.notify_waiters();
         }
         drop(state);
-        if is_ready {
+        if has_ready {
             shared.ready.notify_one();
         }
     }

@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use super::{Limits, Priority};
 
+/// Some years are as good as for ever, and can be added to any time.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Where a key stands among those that are ready: the time it would have come at without its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
@@ -123,14 +126,14 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// There will be something to do for a key. The earliest time counts, and the highest priority.
-    pub(super) fn add_at(&mut self, key: K, at: Instant, priority: Priority, now: Instant) {
+    /// There will be something to do for a key. The earliest time counts, and the highest priority. True if there is
+    /// already, and there was not before.
+    pub(super) fn add_at(&mut self, key: K, at: Instant, priority: Priority, now: Instant) -> bool {
         if self.is_shut {
-            return;
+            return false;
         }
         if at <= now {
-            self.add(key, priority, now);
-            return;
+            return self.add(key, priority, now);
         }
         let alarm = (at, self.n_alarms);
         match self.later.entry(key.clone()) {
@@ -138,7 +141,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 let known = known.get_mut();
                 known.priority = known.priority.max(priority);
                 if at >= known.alarm.0 {
-                    return;
+                    return false;
                 }
                 self.alarms.remove(&known.alarm);
                 known.alarm = alarm;
@@ -149,20 +152,24 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
         self.n_alarms += 1;
         self.alarms.insert(alarm, key);
+        false
     }
 
-    /// Makes those dirty whose time has come; when the next one's comes.
-    pub(super) fn wake(&mut self, now: Instant) -> Option<Instant> {
+    /// Makes those dirty whose time has come, as of that time: nobody may have looked since. How many were not before, and
+    /// when the next one's comes.
+    pub(super) fn wake(&mut self, now: Instant) -> (usize, Option<Instant>) {
+        let mut n_new = 0;
         while let Some(first) = self.alarms.first_entry() {
-            if first.key().0 > now {
-                return Some(first.key().0);
+            let at = first.key().0;
+            if at > now {
+                return (n_new, Some(at));
             }
             let key = first.remove();
             if let Some(later) = self.later.remove(&key) {
-                self.add(key, later.priority, now);
+                n_new += usize::from(self.add(key, later.priority, at));
             }
         }
-        None
+        (n_new, None)
     }
 
     /// Hands out the key whose turn it is, and says for how long it has waited.
@@ -175,10 +182,9 @@ impl<K: Clone + Eq + Hash> State<K> {
         Some((key, now.saturating_duration_since(since)))
     }
 
-    /// A worker is done with a key; for how long it had it, and whether it is to be handed out again.
-    pub(super) fn done(&mut self, key: &K, now: Instant) -> (Duration, bool) {
-        let Some(InHand { since, .. }) = self.in_hand.remove(key) else { return (Duration::ZERO, false) };
-        let mut is_ready = false;
+    /// A worker is done with a key, which is to be handed out again if it is dirty; for how long it had it.
+    pub(super) fn done(&mut self, key: &K, now: Instant) -> Duration {
+        let Some(InHand { since, .. }) = self.in_hand.remove(key) else { return Duration::ZERO };
         if let Some(dirty) = self.dirty.get_mut(key) {
             // It stands in line from now on, as it could not before.
             dirty.since = now;
@@ -186,9 +192,8 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.n_ready += 1;
             dirty.place = Some(place);
             self.ready.insert(place, key.clone());
-            is_ready = true;
         }
-        (now.saturating_duration_since(since), is_ready)
+        now.saturating_duration_since(since)
     }
 
     /// When a key that has failed may be tried again. Failing again before that time is not counted: it was tried because
@@ -206,11 +211,13 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Takes one from the bucket; when it may be used.
     fn draw(&mut self, now: Instant) -> Instant {
         let Limits { per_second, burst, .. } = self.limits;
-        if per_second <= 0.0 {
+        // Neither is what is no number a limit.
+        if per_second.is_nan() || per_second <= 0.0 {
             return now;
         }
-        let one = Duration::from_secs_f64(1.0 / per_second);
-        self.bucket = self.bucket.max(now) + one;
+        let one = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX).min(FOR_EVER);
+        let full = self.bucket.max(now);
+        self.bucket = (full + one).min(now + FOR_EVER);
         let ahead = one.saturating_mul(burst);
         self.bucket.checked_sub(ahead).unwrap_or(now).max(now)
     }

@@ -5,7 +5,10 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+use prometheus_client::{encoding::text::encode, registry::Registry};
+
 use super::*;
+use crate::metrics::Metrics;
 
 const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -225,6 +228,48 @@ async fn draining_waits_for_workers() {
     drained.await.expect("no panic");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_due_stands_in_line_although_no_worker_looks() {
+    let metrics = Metrics::default();
+    let queue = Queue::new(Limits::default(), metrics.queue("q"));
+    queue.add_after(1, millis(1000));
+    tokio::time::advance(millis(2000)).await;
+    assert_eq!(queue.len(), 1);
+    queue.add_after(2, millis(1000));
+    tokio::time::advance(millis(2000)).await;
+    queue.add(3);
+    let (mut registry, mut text) = (Registry::default(), String::new());
+    metrics.register(&mut registry);
+    encode(&mut text, &registry).expect("text");
+    assert!(text.contains("workqueue_adds_total{name=\"q\",controller=\"q\"} 3"), "{text}");
+    for key in [1, 2, 3] {
+        assert_eq!(ready(&queue).await.map(|work| *work.key()), Some(key), "who was due first comes first");
+    }
+}
+
+#[test]
+fn who_is_due_has_waited_since_then_whenever_a_worker_looks() {
+    let now = Instant::now();
+    let mut state = State::new(Limits::default(), now);
+    state.add_at(1, now + millis(1000), Priority::default(), now);
+    assert_eq!(state.wake(now + millis(3000)), (1, None));
+    assert_eq!(state.take(now + millis(3000)), Some((1, millis(2000))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn odd_limits_are_no_reason_to_panic() {
+    for per_second in [f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, 1e-300, 1e-12, -1.0] {
+        for burst in [0, 1, u32::MAX] {
+            let queue =
+                Queue::new(Limits { per_second, burst, ..Limits::default() }, QueueMetrics::default());
+            for _ in 0..5 {
+                queue.add_failed(1);
+            }
+            assert_eq!(queue.failures(&1), 1);
+        }
+    }
+}
+
 /// What the queue should do, as simply as it can be said.
 #[derive(Default)]
 struct Model {
@@ -265,7 +310,6 @@ async fn random_steps_agree_with_the_model() {
             match random.u8(..10) {
                 0..3 => {
                     model.pass(now);
-                    ready_none(&queue);
                     queue.add(key);
                     model.add(key);
                 }
@@ -288,7 +332,6 @@ async fn random_steps_agree_with_the_model() {
                 _ if works.is_empty() => {}
                 _ => {
                     model.pass(Instant::now());
-                    ready_none(&queue);
                     let work = works.swap_remove(random.usize(..works.len()));
                     let key = *work.key();
                     drop(work);
@@ -301,11 +344,6 @@ async fn random_steps_agree_with_the_model() {
             queue.0.state.lock().check();
         }
     }
-}
-
-/// Lets the alarms ring that are due, as a waiting worker would.
-fn ready_none(queue: &Queue<u32>) {
-    queue.0.state.lock().wake(Instant::now());
 }
 
 /// What one of two workers, or whoever adds keys, does next.

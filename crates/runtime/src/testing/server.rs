@@ -132,6 +132,10 @@ impl Server {
                     false => failure(409, "Conflict"),
                 }
             }
+            ("DELETE", Some(object)) => {
+                state.objects.remove(path);
+                (200, object)
+            }
             ("PATCH", Some(mut object)) => {
                 merge(&mut object, body);
                 (200, state.keep(path.to_owned(), object))

@@ -46,7 +46,8 @@ fn manager(id: usize, client: Client, ledger: &Ledger) -> Manager {
         let writes = move |_: Key| {
             let (context, ledger) = (context2.clone(), Arc::clone(&ledger));
             async move {
-                let fence = context.fence().ok_or_else(|| ReconcileError::is_final("it does not lead"))?;
+                let fence =
+                    context.fence()?.ok_or_else(|| ReconcileError::is_final("there is no election"))?;
                 if write(context.client.clone(), &fence).await? {
                     ledger.lock().expect("no panic").push((id, fence));
                 }

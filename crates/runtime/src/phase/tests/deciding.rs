@@ -220,7 +220,7 @@ fn a_reset_goes_on_where_it_failed_and_repeats_nothing() {
 fn a_step_that_must_not_run_twice_is_on_record_before() {
     let mut play = Play::of(run_phase().runs(Step::once(Unasked)));
     assert_eq!(play.next().0, texts(&["Run"]));
-    assert_eq!(play.state().intent.as_ref().map(|intent| intent.token.as_str()), Some("u/Run/1"));
+    assert_eq!(play.state().intent.as_ref().map(|intent| intent.token.as_str()), Some("u/e8d4a51000/Run/1"));
     // The process dies here, or the call fails: nobody knows.
     assert_eq!(play.next().0, texts(&["Run?"]));
     play.answer("Run", retry("no answer"));
@@ -228,7 +228,7 @@ fn a_step_that_must_not_run_twice_is_on_record_before() {
     assert_eq!(play.next().0, texts(&["Run?"]));
     play.answer("Run", Ok(Reply::NotHappened));
     assert_eq!(play.next().0, texts(&["Run"]));
-    assert_eq!(play.state().intent.as_ref().map(|intent| intent.token.as_str()), Some("u/Run/2"));
+    assert_eq!(play.state().intent.as_ref().map(|intent| intent.token.as_str()), Some("u/e8d4a51000/Run/2"));
     assert_eq!(play.next().0, texts(&["Run?"]));
     play.answer("Run", done());
     play.next();
@@ -364,4 +364,81 @@ fn conditions_say_since_when() {
     play.answer("Run", done());
     play.next();
     assert_eq!(since(&play), [1_000_020, 1_000_020, 1_000_000]);
+}
+
+#[test]
+fn a_step_that_must_not_run_twice_is_retried_later_each_time_until_the_limit() {
+    let phase = run_phase().runs(Step::once(Unasked)).retries(2);
+    let mut play = Play::of(phase.back_off(Duration::from_secs(2), Duration::from_secs(60)));
+    for seconds in [2, 4] {
+        assert_eq!(play.next().0, texts(&["Run"]));
+        play.answer("Run", retry("no luck"));
+        assert_eq!(play.next(), (vec![], Some(seconds)));
+        play.pass(seconds as u64);
+        assert_eq!(play.next().0, texts(&["Run?"]));
+        play.answer("Run", Ok(Reply::NotHappened));
+    }
+    assert_eq!(play.next().0, texts(&["Run"]));
+    play.answer("Run", retry("no luck"));
+    play.next();
+    assert_eq!(play.status.phase, "Failed");
+}
+
+#[test]
+fn what_happens_when_a_phase_is_entered_again_has_another_name() {
+    let mut play = Play::of(run_phase().runs(Step::once(Unasked)).may_jump("Pending"));
+    let mut tokens = vec![];
+    for _ in 0..3 {
+        play.next();
+        tokens.extend(play.state().intent.clone().map(|intent| intent.token));
+        play.pass(1);
+        play.answer("Run", Ok(Reply::Report(Report::jump("Pending"))));
+    }
+    tokens.dedup();
+    assert_eq!(tokens.len(), 3, "{tokens:?}");
+}
+
+#[test]
+fn a_deletion_takes_as_long_as_it_takes() {
+    let deletion = Phase::new("Deleting").runs(work()).timeout(Duration::from_secs(5));
+    let machine = Machine::builder("test")
+        .initial("Run")
+        .phase(run_phase().runs(work()).then("Succeeded").or("Failed"))
+        .succeeds("Succeeded")
+        .fails("Failed")
+        .deletes("windlass.dev/test", deletion)
+        .build()
+        .expect("a machine");
+    let mut play = Play::new(machine);
+    (play.given.deleting, play.given.guarded) = (true, true);
+    assert_eq!(play.next(), (texts(&["Deleting"]), None));
+    play.pass(60);
+    assert_eq!(play.next(), (texts(&["Deleting"]), None), "nothing is looked at without end");
+    play.answer("Deleting", retry("no luck"));
+    assert_eq!(play.next(), (vec![], Some(1)));
+    play.pass(1);
+    play.answer("Deleting", done());
+    assert_eq!(play.next_raw(), Next::Release);
+}
+
+#[test]
+fn a_batch_fits_into_a_status_whatever_goes_wrong() {
+    let item = |n: usize, name: &str| Item { id: format!("{n:04}"), name: name.to_owned(), group: None };
+    let mut play = Play::of(run_phase().runs(Step::batch(Unasked, 2000)));
+    play.next();
+    play.answer("Run", Ok(Reply::Listed((0..2000).map(|n| item(n, &"n".repeat(100))).collect())));
+    play.next();
+    let failed = |n: usize| (format!("{n:04}"), ItemOutcome::Failed(StepError::fatal("x".repeat(10_000))));
+    play.answer("Run", Ok(Reply::Handled((0..2000).map(failed).collect())));
+    play.next();
+    assert_eq!(play.status.phase, "Failed");
+    let size = serde_json::to_string(&play.status).expect("JSON").len();
+    assert!(size < 1_000_000, "{size} bytes");
+
+    let mut play = Play::of(run_phase().runs(Step::batch(Unasked, 10)));
+    play.next();
+    play.answer("Run", Ok(Reply::Listed((0..2000).map(|n| item(n, &"n".repeat(1000))).collect())));
+    play.next();
+    assert_eq!(play.status.phase, "Failed");
+    assert!(play.state().error.as_deref().is_some_and(|error| error.contains("do not fit")));
 }

@@ -3,6 +3,7 @@
 mod crashes;
 mod deciding;
 mod graphs;
+mod losing;
 mod server;
 mod serving;
 

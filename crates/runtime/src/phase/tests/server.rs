@@ -1,42 +1,12 @@
-//! A real API server, without a network.
+//! A real API server, and the kind that these tests have machines for.
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    task::{Context, Poll},
-};
-
-use futures_util::future::BoxFuture;
-use http::{Request, Response};
 use kube::{
     Api, Client,
     api::{DynamicObject, PostParams},
-    client::Body,
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
-use windlass_access::authn::Peer;
-use windlass_apiserver::{ApiServer, Config, admission::User};
-use windlass_store::Memory;
-
-#[derive(Clone)]
-struct Direct(Arc<ApiServer>, Arc<User>);
-
-impl tower::Service<Request<Body>> for Direct {
-    type Response = Response<windlass_apiserver::Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let Direct(server, user) = self.clone();
-        request.extensions_mut().insert(Peer { certificate: Some(user), ..Peer::default() });
-        Box::pin(async move { Ok(server.handle(request).await) })
-    }
-}
+use windlass_testkit::TestServer;
 
 /// The kind that these tests have machines for.
 pub(super) fn resource() -> ApiResource {
@@ -51,10 +21,7 @@ pub(super) async fn client() -> Client {
 
 /// The same, of a kind that has these subresources and this status.
 pub(super) async fn client_with(subresources: Value, status: Value) -> Client {
-    let store = Arc::new(Memory::new().expect("a store in memory"));
-    let server = ApiServer::start(Config::default(), store).await.expect("the server starts");
-    let user = User::new("admin", vec!["system:masters".to_owned()]).authenticated();
-    let client = Client::new(Direct(server, Arc::new(user)), "default");
+    let client = TestServer::start().await.expect("the server starts").client();
     let crds = ApiResource::from_gvk(&GroupVersionKind::gvk(
         "apiextensions.k8s.io",
         "v1",

@@ -37,21 +37,21 @@ pub(super) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
     tokio::time::timeout(Duration::from_secs(20), waited).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-fn reconciler(client: &Client, phase: Phase<Job>) -> PhaseReconciler<Job> {
+pub(super) fn reconciler(client: &Client, phase: Phase<Job>) -> PhaseReconciler<Job> {
     let machine = Machine::builder("test").initial("Run").phase(phase.then("Succeeded").or("Failed"));
     let machine = machine.succeeds("Succeeded").fails("Failed").build().expect("a machine");
     PhaseReconciler::with_resource(machine, client.clone(), resource())
 }
 
-fn run(step: Step<Job>) -> Phase<Job> {
+pub(super) fn run(step: Step<Job>) -> Phase<Job> {
     Phase::new("Run").runs(step)
 }
 
-async fn status(client: &Client) -> Value {
+pub(super) async fn status(client: &Client) -> Value {
     jobs(client).get("job").await.expect("it is there").data["status"].clone()
 }
 
-async fn patch(client: &Client, patch: Value) {
+pub(super) async fn patch(client: &Client, patch: Value) {
     jobs(client).patch("job", &PatchParams::default(), &Patch::Merge(patch)).await.expect("it is patched");
 }
 
@@ -59,7 +59,7 @@ async fn patch_status(api: &Api<Job>, patch: Value) {
     api.patch_status("job", &PatchParams::default(), &Patch::Merge(patch)).await.expect("it is patched");
 }
 
-fn key() -> Key {
+pub(super) fn key() -> Key {
     Key::new("default", "job")
 }
 
