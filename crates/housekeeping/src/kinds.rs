@@ -140,3 +140,34 @@ impl Kinds {
         self.by_name.get(api_version)?.get(kind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_forgets_the_namespace_does_not_mean_all_of_them() {
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, kube::Error>>()
+        });
+        let client = Client::new(silent, "default");
+        let resource = ApiResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Thing".to_owned(),
+            plural: "things".to_owned(),
+        };
+        let of = |is_namespaced: bool, namespace: &str| {
+            let kind = Kind { resource: resource.clone(), is_namespaced, verbs: vec![] };
+            kind.within(&client, namespace).map(|api| api.resource_url().to_owned())
+        };
+        assert_eq!(of(true, ""), None);
+        assert_eq!(of(true, "a").as_deref(), Some("/api/v1/namespaces/a/things"));
+        assert_eq!(of(false, "").as_deref(), Some("/api/v1/things"));
+        assert_eq!(of(false, "a").as_deref(), Some("/api/v1/things"));
+    }
+}

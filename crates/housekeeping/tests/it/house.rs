@@ -25,7 +25,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server, and someone who tidies it.
 pub(crate) struct House {
-    _server: TestServer,
+    _server: Option<TestServer>,
     pub(crate) client: Client,
     stop: CancellationToken,
     keepers: Vec<JoinHandle<Result<(), ConfigError>>>,
@@ -46,7 +46,14 @@ impl House {
     /// A server that nobody keeps tidy yet.
     pub(crate) async fn untidy() -> Self {
         let server = TestServer::bare(Config::default()).await.expect("a server");
-        House { client: server.client(), _server: server, stop: CancellationToken::new(), keepers: vec![] }
+        let mut house = Self::of(server.client());
+        house._server = Some(server);
+        house
+    }
+
+    /// A server of someone else's, which nobody keeps tidy yet.
+    pub(crate) fn of(client: Client) -> Self {
+        House { _server: None, client, stop: CancellationToken::new(), keepers: vec![] }
     }
 
     pub(crate) fn tidy(&mut self, options: Options) {

@@ -15,11 +15,15 @@ use kube::{
         DynamicObject, ListParams,
         PropagationPolicy::{Background, Foreground, Orphan},
     },
+    client::Body,
     core::ApiResource,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use windlass_apiserver::{ApiServer, Config, Direct};
 use windlass_housekeeping::Options;
+use windlass_store::Memory;
 
 use crate::{
     emptying::{condition, delete, gone},
@@ -164,6 +168,43 @@ async fn what_happens_while_the_server_is_away_is_caught_up_with() {
     house.delete("b", Foreground).await;
     is_away.store(false, Ordering::SeqCst);
     secret_goes(&house, "s").await;
+    secret_goes(&house, "t").await;
+    something_is_collected(&house).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_restarts_is_kept_as_before() {
+    let store = Arc::new(Memory::new().expect("a store"));
+    let start = || async {
+        let server = ApiServer::start(Config::default(), Arc::clone(&store) as _).await.expect("a server");
+        (Client::new(Direct::new(&server, "admin", &["system:masters"]), "default"), server)
+    };
+    let (client, first) = start().await;
+    let current = Arc::new(Mutex::new(client));
+    let service = tower::service_fn({
+        let current = Arc::clone(&current);
+        move |request: http::Request<Body>| {
+            let now = current.lock().clone();
+            async move { now.send(request).await }
+        }
+    });
+    let mut house = House::of(Client::new(service, "default"));
+    house.tidy(Options::default());
+    secret_of(&house, "s", "a").await;
+    secret_of(&house, "t", "b").await;
+    house.namespace("going").await;
+    create(&house.all::<ConfigMap>("going"), json!({"metadata": {"name": "m"}})).await;
+    something_is_collected(&house).await;
+    first.begin_drain();
+    let (client, _second) = start().await;
+    // Others know of the new server before the keeper does.
+    let other = House::of(client.clone());
+    other.delete("a", Background).await;
+    delete(&other, "going").await;
+    *current.lock() = client;
+    secret_goes(&house, "s").await;
+    gone(&house, "going").await;
+    house.delete("b", Background).await;
     secret_goes(&house, "t").await;
     something_is_collected(&house).await;
 }
