@@ -103,11 +103,15 @@ impl fmt::Debug for ReconcileError {
 
 impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.source, f)?;
-        let mut cause = self.source.source();
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.source);
+        let mut separator = "";
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
+            // What the API server has said is for people; what kube makes of it has all of its fields.
+            if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+                return write!(f, "{separator}{}", status.message);
+            }
+            write!(f, "{separator}{error}")?;
+            (cause, separator) = (error.source(), ": ");
         }
         Ok(())
     }

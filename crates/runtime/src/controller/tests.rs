@@ -9,6 +9,7 @@ use k8s_openapi::{
     api::core::v1::ConfigMap,
     apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
 };
+use kube::core::Status;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -527,4 +528,13 @@ async fn owners_of_objects_in_namespaces_may_be_in_none() {
     let _running = run(controller(writes(&log)).owns_from_cluster(&own, "apps", "Owner"));
     feed.list([owned("child", 1, "first")]);
     assert_eq!(log.settled().await, ["first"]);
+}
+
+#[test]
+fn what_the_api_server_has_said_is_told_in_its_words() {
+    let status = Status { message: "foos \"a\" is invalid".to_owned(), code: 422, ..Status::default() };
+    let refused = ReconcileError::from(kube::Error::Api(Box::new(status)));
+    assert_eq!(refused.to_string(), "foos \"a\" is invalid");
+    let other = ReconcileError::from(std::io::Error::other("no way"));
+    assert_eq!(other.to_string(), "no way");
 }
