@@ -285,6 +285,16 @@ pub mod predicates {
     }
 }
 
+/// What owns an object, as its controller, and is of this kind.
+fn owners<K: Watched>(object: &K, group: &str, kind: &str, namespace: &str) -> Vec<Key> {
+    let all = object.meta().owner_references.iter().flatten();
+    let own = all.filter(|owner| {
+        let (owner_group, _) = owner.api_version.split_once('/').unwrap_or(("", ""));
+        owner.controller == Some(true) && owner.kind == kind && owner_group == group
+    });
+    own.map(|owner| Key::new(namespace, &owner.name)).collect()
+}
+
 /// A controller that is being put together, and then run.
 pub struct Controller {
     name: Cow<'static, str>,
@@ -346,18 +356,23 @@ impl Controller {
     }
 
     /// Looks after what owns an object, as its controller, whenever that object changes. `kind` and `group` are the
-    /// owner's.
+    /// owner's, which is in the object's namespace.
     #[must_use]
     pub fn owns<K: Watched>(self, informer: &Informer<K>, group: &'static str, kind: &'static str) -> Self {
         self.watches(informer, move |object: &K| {
-            let owners = object.meta().owner_references.iter().flatten();
-            let own = owners.filter(|owner| {
-                let (owner_group, _) = owner.api_version.split_once('/').unwrap_or(("", ""));
-                owner.controller == Some(true) && owner.kind == kind && owner_group == group
-            });
-            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
-            own.map(|owner| Key::new(namespace, &owner.name)).collect()
+            owners(object, group, kind, object.meta().namespace.as_deref().unwrap_or_default())
         })
+    }
+
+    /// The same, where owners are in no namespace, whatever the object is in.
+    #[must_use]
+    pub fn owns_from_cluster<K: Watched>(
+        self,
+        informer: &Informer<K>,
+        group: &'static str,
+        kind: &'static str,
+    ) -> Self {
+        self.watches(informer, move |object: &K| owners(object, group, kind, ""))
     }
 
     /// Looks after whatever an object matters to, whenever that object changes.
@@ -397,7 +412,8 @@ impl Controller {
         self
     }
 
-    /// How long one reconcile may take.
+    /// How long one reconcile may take. Without, there is no limit: a reconcile that waits for ever keeps its worker, and
+    /// people are told after a minute.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

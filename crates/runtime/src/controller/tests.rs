@@ -520,3 +520,11 @@ async fn how_reconciles_end_is_counted() {
         assert!(text.contains(&format!("controller_runtime_{line}")), "{line}: {text}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn owners_of_objects_in_namespaces_may_be_in_none() {
+    let ((own, feed), log) = (Feed::new(), Log::default());
+    let _running = run(controller(writes(&log)).owns_from_cluster(&own, "apps", "Owner"));
+    feed.list([owned("child", 1, "first")]);
+    assert_eq!(log.settled().await, ["first"]);
+}

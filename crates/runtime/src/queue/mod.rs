@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::state::State;
+use self::state::{FOR_EVER, State};
 use crate::metrics::QueueMetrics;
 
 /// What a queue holds.
@@ -127,8 +127,7 @@ impl<K: QueueKey> Queue<K> {
     /// The same, with a priority.
     pub fn add_after_with(&self, key: K, delay: Duration, priority: Priority) {
         let now = Instant::now();
-        // Some years are as good as for ever, and can be added to any time.
-        let at = now + delay.min(Duration::from_secs(10 * 365 * 24 * 3600));
+        let at = now + delay.min(FOR_EVER);
         let is_new = self.0.state.lock().add_at(key, at, priority, now);
         self.0.metrics.added(usize::from(is_new));
         self.0.ready.notify_one();

@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use super::{Limits, Priority};
 
+/// Some years are as good as for ever, and can be added to any time.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Where a key stands among those that are ready: the time it would have come at without its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
@@ -208,11 +211,13 @@ impl<K: Clone + Eq + Hash> State<K> {
     /// Takes one from the bucket; when it may be used.
     fn draw(&mut self, now: Instant) -> Instant {
         let Limits { per_second, burst, .. } = self.limits;
-        if per_second <= 0.0 {
+        // Neither is what is no number a limit.
+        if per_second.is_nan() || per_second <= 0.0 {
             return now;
         }
-        let one = Duration::from_secs_f64(1.0 / per_second);
-        self.bucket = self.bucket.max(now) + one;
+        let one = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX).min(FOR_EVER);
+        let full = self.bucket.max(now);
+        self.bucket = (full + one).min(now + FOR_EVER);
         let ahead = one.saturating_mul(burst);
         self.bucket.checked_sub(ahead).unwrap_or(now).max(now)
     }

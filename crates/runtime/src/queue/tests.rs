@@ -247,6 +247,29 @@ async fn what_is_due_stands_in_line_although_no_worker_looks() {
     }
 }
 
+#[test]
+fn who_is_due_has_waited_since_then_whenever_a_worker_looks() {
+    let now = Instant::now();
+    let mut state = State::new(Limits::default(), now);
+    state.add_at(1, now + millis(1000), Priority::default(), now);
+    assert_eq!(state.wake(now + millis(3000)), (1, None));
+    assert_eq!(state.take(now + millis(3000)), Some((1, millis(2000))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn odd_limits_are_no_reason_to_panic() {
+    for per_second in [f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, 1e-300, 1e-12, -1.0] {
+        for burst in [0, 1, u32::MAX] {
+            let queue =
+                Queue::new(Limits { per_second, burst, ..Limits::default() }, QueueMetrics::default());
+            for _ in 0..5 {
+                queue.add_failed(1);
+            }
+            assert_eq!(queue.failures(&1), 1);
+        }
+    }
+}
+
 /// What the queue should do, as simply as it can be said.
 #[derive(Default)]
 struct Model {

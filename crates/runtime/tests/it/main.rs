@@ -3,6 +3,7 @@
 mod copies;
 mod kinds;
 mod leaders;
+mod scopes;
 
 use std::time::Duration;
 

@@ -82,6 +82,7 @@ async fn who_loses_its_lease_while_it_stops_has_no_more_time() {
     is_cut.store(true, SeqCst);
     running.stop.cancel();
     let stopped = Instant::now();
+    eventually("it stops", || running.status("slow").state == "stopping").await;
     eventually("it is cut off", || running.status("slow").state != "stopping").await;
     let most = Durations::default().lease;
     assert!(stopped.elapsed() < most, "another could lead, {:?}", stopped.elapsed());
