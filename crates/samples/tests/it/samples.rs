@@ -45,6 +45,7 @@ async fn eventually<T>(what: &str, mut found: impl AsyncFnMut() -> Option<T>) ->
 
 /// A reconciler at work.
 struct Working {
+    manager: Manager,
     stop: CancellationToken,
     running: JoinHandle<()>,
 }
@@ -67,10 +68,10 @@ impl Working {
         manager.configure(registration.name, config).expect("a known name");
         let stop = CancellationToken::new();
         let running = tokio::spawn({
-            let stop = stop.clone();
+            let (manager, stop) = (manager.clone(), stop.clone());
             async move { manager.run(stop).await }
         });
-        Working { stop, running }
+        Working { manager, stop, running }
     }
 
     async fn end(self) {
@@ -263,6 +264,36 @@ async fn networks_of_others_are_left_alone() {
     networks.delete("two", &DeleteParams::default()).await.expect("deleted");
     let left = ["default/elsewhere", "default/taken", "default/theirs", "taken"];
     eventually("two is removed", async || (names(&neutron) == left).then_some(())).await;
+    working.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn networks_stay_while_their_kind_is_not_served() {
+    let server = TestServer::start().await.expect("a server");
+    let client = server.client();
+    let neutron = Neutron::default();
+    let settings = json!({"neutronUrl": served(&neutron).await});
+    let working = Working::start(&client, network::REGISTRATION, settings).await;
+    let networks: Api<Network> = Api::default_namespaced(client.clone());
+    create(&networks, network_object("one")).await;
+    let made = eventually("it is made", async || neutron.networks().pop()).await;
+
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let serve = async |served: bool| {
+        let mut definition = definitions.get(Network::crd_name()).await.expect("it is there");
+        definition.spec.versions[0].served = served;
+        definitions.replace(Network::crd_name(), &PostParams::default(), &definition).await.expect("changed");
+    };
+    serve(false).await;
+    let is_synced = || working.manager.status()[0].synced;
+    eventually("it is noticed", async || (!is_synced()).then_some(())).await;
+    serve(true).await;
+    let change = Patch::Merge(json!({"spec": {"gateway": "192.168.0.9"}}));
+    let patched = async || networks.patch("one", &PatchParams::default(), &change).await.ok();
+    eventually("it is changed", patched).await;
+    let changed = async || neutron.networks().pop().filter(|network| network.gateway == "192.168.0.9");
+    // It would have another id if it had been removed and made again.
+    assert_eq!(eventually("it is changed outside", changed).await.id, made.id);
     working.end().await;
 }
 
