@@ -250,7 +250,12 @@ impl Graph {
             self.look.push(Arc::clone(&uid));
             self.nodes.insert(
                 uid,
-                Node { state: State::default(), is_observed: false, is_lost: node.is_observed || node.is_lost, ..node },
+                Node {
+                    state: State::default(),
+                    is_observed: false,
+                    is_lost: node.is_observed || node.is_lost,
+                    ..node
+                },
             );
         }
     }
