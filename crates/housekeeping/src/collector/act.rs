@@ -155,6 +155,7 @@ impl Collector {
             dependents: HashSet::new(),
             n_blocking: node.n_blocking,
             is_observed: node.is_observed,
+            is_lost: node.is_lost,
         })
     }
 

@@ -104,6 +104,8 @@ pub(super) struct Node {
     pub(super) n_blocking: usize,
     /// Whether it was seen, and not only heard of.
     pub(super) is_observed: bool,
+    /// Whether it was seen before, so that its place is where it was, and not only where others think that it is.
+    pub(super) is_lost: bool,
 }
 
 /// What was found out lately: the oldest is forgotten first.
@@ -193,7 +195,7 @@ impl Graph {
         let Some(node) = self.nodes.get_mut(uid) else {
             let dependents = HashSet::new();
             let owners = state.owners.clone();
-            let node = Node { place, state, dependents, n_blocking: 0, is_observed: true };
+            let node = Node { place, state, dependents, n_blocking: 0, is_observed: true, is_lost: false };
             let is_ending = node.state.orphans() || node.state.waits();
             self.nodes.insert(Arc::clone(uid), node);
             if is_ending {
@@ -207,7 +209,7 @@ impl Graph {
         }
         let was_elsewhere = !node.is_observed && node.place != place;
         let old = std::mem::replace(&mut node.state, state);
-        (node.place, node.is_observed) = (place, true);
+        (node.place, node.is_observed, node.is_lost) = (place, true, false);
         if node.state.orphans() && !old.orphans() {
             self.look.push(Arc::clone(uid));
         }
@@ -246,22 +248,41 @@ impl Graph {
         self.relink(&uid, &node.state.owners, &[]);
         if !node.dependents.is_empty() {
             self.look.push(Arc::clone(&uid));
-            self.nodes.insert(uid, Node { state: State::default(), is_observed: false, ..node });
+            self.nodes.insert(
+                uid,
+                Node {
+                    state: State::default(),
+                    is_observed: false,
+                    is_lost: node.is_observed || node.is_lost,
+                    ..node
+                },
+            );
         }
+    }
+
+    /// The same, of one that could be seen as this kind until now, whatever it was seen as before.
+    pub(super) fn lose_as(&mut self, uid: &str, api_version: &Arc<str>, kind: &Arc<str>) {
+        if let Some(node) = self.nodes.get_mut(uid) {
+            (node.place.api_version, node.place.kind) = (Arc::clone(api_version), Arc::clone(kind));
+        }
+        self.lose(uid);
     }
 
     /// The API server says that there is no such object at this place.
     pub(super) fn found_absent(&mut self, uid: &Uid, place: &Place) {
         self.absent.add((Arc::clone(uid), place.clone()));
         let Some(node) = self.nodes.get(uid) else { return };
-        let (is_observed, dependents) = (node.is_observed, node.dependents.clone());
-        if is_observed && node.place == *place {
-            // A watch will tell.
+        let (was_seen, dependents) = (node.is_observed || node.is_lost, node.dependents.clone());
+        if was_seen && node.place == *place {
+            // If it was not lost, a watch will tell. Otherwise it is gone, whatever others know it as.
+            if node.is_lost {
+                self.remove(uid);
+            }
             return;
         }
         let (meant, others) = self.partition(uid, &dependents, place);
         self.look.extend(meant);
-        if is_observed {
+        if was_seen {
             return;
         }
         // Those who look for it elsewhere may be right.
@@ -369,6 +390,7 @@ impl Graph {
                 dependents: HashSet::new(),
                 n_blocking: 0,
                 is_observed: false,
+                is_lost: false,
             }
         });
         node.dependents.insert(Arc::clone(uid));

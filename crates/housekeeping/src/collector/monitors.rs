@@ -319,7 +319,9 @@ impl Following {
                 seen.retain(|uid| listed.contains(uid));
                 drop(seen);
                 *listed = HashSet::new();
-                self.world.change(|graph| gone.iter().for_each(|uid| graph.lose(uid)));
+                self.world.change(|graph| {
+                    gone.iter().for_each(|uid| graph.lose_as(uid, &self.api_version, &self.kind_name));
+                });
                 self.world.is_seen(&id(&self.kind));
             }
         }

@@ -8,11 +8,14 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{
-        DynamicObject, ListParams,
+        DynamicObject, ListParams, Patch, PatchParams,
         PropagationPolicy::{Background, Foreground, Orphan},
     },
     client::Body,
@@ -138,6 +141,49 @@ async fn what_a_list_does_not_have_is_looked_for_before_anything_goes() {
     assert!(secret.is_some_and(|secret| secret.metadata.deletion_timestamp.is_none()), "its owner is there");
     house.delete("a", Background).await;
     secret_goes(&house, "s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_goes_while_another_version_of_it_begins_to_be_served_is_missed() {
+    let mut house = House::untidy().await;
+    let resource = house.define("moving", "Namespaced").await;
+    let (go_on, goes_on) = watch::channel(false);
+    let path = "/apis/moving.example.com/v2/widgets";
+    let (client, log) = meddled(&house.client, move |asked| {
+        let mut goes_on = goes_on.clone();
+        async move {
+            if asked.path == path {
+                goes_on.wait_for(|goes_on| *goes_on).await.expect("someone says so");
+            }
+            Fate::Passes
+        }
+    });
+    house.tidy_as(client, Options::default());
+    widget_in(&house, "default", &resource, "w").await;
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(house.client.clone(), &resource);
+    let uid = widgets.get("w").await.expect("it is there").uid().expect("a UID");
+    house
+        .map("a", json!([{"apiVersion": resource.api_version, "kind": "Widget", "name": "w", "uid": uid}]))
+        .await;
+    something_is_collected(&house).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(house.client.clone());
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let versions = json!([
+        {"name": "v1", "served": false, "storage": true, "schema": schema},
+        {"name": "v2", "served": true, "storage": false, "schema": schema},
+    ]);
+    let patch = Patch::Merge(json!({"spec": {"versions": versions}}));
+    definitions.patch("widgets.moving.example.com", &PatchParams::default(), &patch).await.expect("patched");
+    until("it is about to look", || async {
+        log.lock().iter().any(|asked| asked.path == path).then_some(())
+    })
+    .await;
+    let version = ("v2".to_owned(), "moving.example.com/v2".to_owned());
+    let new = ApiResource { version: version.0, api_version: version.1, ..resource };
+    let widgets: Api<DynamicObject> = Api::default_namespaced_with(house.client.clone(), &new);
+    widgets.delete("w", &Default::default()).await.expect("deleted");
+    go_on.send_replace(true);
+    house.gone("a").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -100,6 +100,20 @@ fn what_is_lost_keeps_its_dependents() {
 }
 
 #[test]
+fn what_is_lost_and_not_where_it_was_is_gone_whatever_others_know_it_as() {
+    let mut graph = Graph::default();
+    graph.observe(&"a".into(), place("a"), state(1, vec![]));
+    graph.observe(&"b".into(), place("b"), state(2, vec![owner("a", false)]));
+    graph.lose_as("a", &"v2".into(), &"ConfigMap".into());
+    assert_eq!(look(&mut graph), ["a"]);
+    let there = Place { api_version: "v2".into(), ..place("a") };
+    assert_eq!(graph.get("a").map(|node| &node.place), Some(&there));
+    graph.found_absent(&"a".into(), &there);
+    assert_eq!(look(&mut graph), ["b"]);
+    assert_eq!(graph.known(&owner("a", false), "n"), Known::Absent);
+}
+
+#[test]
 fn links_are_what_the_objects_say() {
     let mut rng = fastrand::Rng::with_seed(7);
     for _ in 0..200 {
