@@ -1,7 +1,7 @@
 //! The objects of an informer, and the ways to look them up.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -19,7 +19,8 @@ type IndexFn<K> = Arc<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
 struct Index<K> {
     values_of: IndexFn<K>,
-    keys: HashMap<String, HashSet<Key>>,
+    /// The objects themselves, so that a look-up ends here.
+    found: HashMap<String, HashMap<Key, Arc<K>>>,
 }
 
 impl<K> Index<K> {
@@ -32,18 +33,18 @@ impl<K> Index<K> {
         })
     }
 
-    fn insert(&mut self, key: &Key, object: &K) {
+    fn insert(&mut self, key: &Key, object: &Arc<K>) {
         for value in self.values(object) {
-            self.keys.entry(value).or_default().insert(key.clone());
+            self.found.entry(value).or_default().insert(key.clone(), Arc::clone(object));
         }
     }
 
     fn remove(&mut self, key: &Key, object: &K) {
         for value in self.values(object) {
-            if let Some(keys) = self.keys.get_mut(&value) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(&value);
+            if let Some(found) = self.found.get_mut(&value) {
+                found.remove(key);
+                if found.is_empty() {
+                    self.found.remove(&value);
                 }
             }
         }
@@ -128,7 +129,7 @@ impl<K: Resource> Cache<K> {
         let mut inner = self.inner.write();
         let Inner { objects, indexes } = &mut *inner;
         indexes.entry(name.into()).or_insert_with(|| {
-            let mut index = Index { values_of: Arc::new(values_of), keys: HashMap::new() };
+            let mut index = Index { values_of: Arc::new(values_of), found: HashMap::new() };
             objects.iter().for_each(|(key, object)| index.insert(key, object));
             index
         });
@@ -137,14 +138,14 @@ impl<K: Resource> Cache<K> {
     /// The objects that an index has under a value. None when there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Vec<Arc<K>> {
         let inner = self.inner.read();
-        let keys = inner.indexes.get(name).and_then(|index| index.keys.get(value));
-        keys.into_iter().flatten().filter_map(|key| inner.objects.get(key).cloned()).collect()
+        let found = inner.indexes.get(name).and_then(|index| index.found.get(value));
+        found.into_iter().flat_map(HashMap::values).cloned().collect()
     }
 
     /// All values that an index has.
     pub fn index_values(&self, name: &str) -> Vec<String> {
         let inner = self.inner.read();
-        inner.indexes.get(name).into_iter().flat_map(|index| index.keys.keys().cloned()).collect()
+        inner.indexes.get(name).into_iter().flat_map(|index| index.found.keys().cloned()).collect()
     }
 
     /// Waits until the cache has seen a revision, such as that of an object one has just written: what is read here
