@@ -20,8 +20,8 @@ struct Hub {
     address: String,
 }
 
-/// How long a hub may take to do what it is told.
-const SOON: Duration = Duration::from_secs(2);
+/// How long a hub may take to do what it is told, and a busy machine to let it.
+const SOON: Duration = Duration::from_secs(2 + 4);
 
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -162,7 +162,7 @@ fn a_server_that_restarts_and_forgets_is_asked_for_everything_again() {
 #[test]
 fn when_the_hub_that_leads_is_killed_the_other_goes_on() {
     let election =
-        "leader-election: {enabled: true, lease-duration: 5s, renew-deadline: 3s, retry-period: 500ms}";
+        "leader-election: {enabled: true, lease-duration: 8s, renew-deadline: 5s, retry-period: 500ms}";
     let server = server();
     let first = Hub::start(&server, "first.yaml", election);
     first.becomes("foo", "working");
@@ -177,7 +177,7 @@ fn when_the_hub_that_leads_is_killed_the_other_goes_on() {
     becomes(&server, "deploy two", ".spec.replicas", "1");
     let took = killed.elapsed();
     // The lease, a try, and a busy machine.
-    assert!(took < Duration::from_secs(5 + 5), "it took {took:?}");
+    assert!(took < Duration::from_secs(8 + 7), "it took {took:?}");
     assert_ne!(field(&server, "lease windlass-hub -n kube-system", ".spec.holderIdentity"), leader);
     // One that is told to end gives the lease back, and the next begins at once.
     let third = Hub::start(&server, "third.yaml", election);
@@ -185,7 +185,7 @@ fn when_the_hub_that_leads_is_killed_the_other_goes_on() {
     second.running.signal(Signal::TERM);
     let told = Instant::now();
     third.becomes("foo", "working");
-    assert!(told.elapsed() < Duration::from_secs(5), "it took {:?}", told.elapsed());
+    assert!(told.elapsed() < Duration::from_secs(8), "it took {:?}", told.elapsed());
 }
 
 #[test]

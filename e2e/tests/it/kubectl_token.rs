@@ -155,5 +155,5 @@ fn a_watch_ends_soon_after_its_token_has_expired() {
     let took = begun.elapsed();
     contains(&shown, &["kube-system"]);
     // A busy machine takes its time to see it.
-    assert!(took < MOST + Duration::from_secs(3), "it took {took:?}");
+    assert!(took < MOST + Duration::from_secs(8), "it took {took:?}");
 }

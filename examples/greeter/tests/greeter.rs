@@ -7,8 +7,8 @@ use k8s_openapi::{
     api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, CustomResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    Api, CustomResourceExt, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::{conditions, wait::await_condition},
 };
 use serde_json::json;
@@ -54,6 +54,12 @@ async fn a_greeting_has_a_map_with_its_words() -> Result<(), Box<dyn Error>> {
     let wrong = Patch::Merge(json!({"data": {"words": "Go away!"}}));
     maps.patch("first", &PatchParams::default(), &wrong).await?;
     says(&maps, "Hello, moon!").await?;
+
+    // A greeting that goes takes its map with it.
+    let uid = maps.get("first").await?.uid().unwrap_or_default();
+    greetings.delete("first", &DeleteParams::default()).await?;
+    let gone = await_condition(maps, "first", conditions::is_deleted(&uid));
+    tokio::time::timeout(Duration::from_secs(30), gone).await??;
 
     stop.cancel();
     running.await?;

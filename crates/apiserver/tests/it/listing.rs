@@ -42,10 +42,14 @@ async fn pages_are_of_one_revision_and_count_what_remains() {
 #[tokio::test]
 async fn a_search_that_finds_nothing_lets_others_have_their_turn() {
     let client = with_maps(1500).await;
-    for query in [
-        "labelSelector=a%3Db",
-        "labelSelector=a%3Db&limit=5",
-        "labelSelector=a%3Db&watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+    // Lists are made on other threads, and may be done before this one has looked around; watches begin on this one.
+    for (query, least) in [
+        ("labelSelector=a%3Db", 2),
+        ("labelSelector=a%3Db&limit=5", 2),
+        (
+            "labelSelector=a%3Db&watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+            6,
+        ),
     ] {
         let path = format!("{CONFIG_MAPS}?{query}");
         let mut turns = 0;
@@ -61,7 +65,7 @@ async fn a_search_that_finds_nothing_lets_others_have_their_turn() {
             answer = client.get(&path) => answer,
         };
         assert_eq!(answer.code, 200);
-        assert!(turns > 5, "{query}: {turns} turns");
+        assert!(turns >= least, "{query}: {turns} turns");
     }
 }
 
