@@ -81,8 +81,8 @@ impl LeaderElectionConfig {
 pub struct ReconcilerConfig {
     /// Whether it runs at all.
     pub enabled: bool,
-    /// How many objects are looked after at once; as the reconciler says without.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How many objects are looked after at once, from 1 to 1024; as the reconciler says without.
+    #[serde(with = "workers", skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     /// How long one reconcile may take; as the reconciler says without.
     #[serde(with = "optional_duration", skip_serializing_if = "Option::is_none")]
@@ -131,13 +131,36 @@ mod duration {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(deserializer)?;
         let parsed = text.parse::<SignedDuration>().ok().and_then(|parsed| Duration::try_from(parsed).ok());
-        parsed.ok_or_else(|| {
+        parsed.filter(|parsed| !parsed.is_zero()).ok_or_else(|| {
             D::Error::custom(format!("expected a duration such as 15s or 1m30s, found {text:?}"))
         })
     }
 
     pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format!("{duration:?}"))
+    }
+}
+
+/// How many workers there are: some, and not so many that they are in each other's way.
+mod workers {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    const MOST: usize = 1024;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+        match Option::<usize>::deserialize(deserializer)? {
+            Some(found) if !(1..=MOST).contains(&found) => {
+                Err(D::Error::custom(format!("workers: expected a number from 1 to {MOST}, found {found}")))
+            }
+            workers => Ok(workers),
+        }
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        workers: &Option<usize>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        workers.serialize(serializer)
     }
 }
 
@@ -263,6 +286,9 @@ mod tests {
             (json!({"metrics-bind-address": "here"}), "expected ADDRESS:PORT"),
             (json!({"reconcilers": {"foo": {"timeout": "soon"}}}), "expected a duration"),
             (json!({"reconcilers": {"foo": {"timeout": "-5s"}}}), "expected a duration"),
+            (json!({"reconcilers": {"foo": {"timeout": "0s"}}}), "expected a duration"),
+            (json!({"reconcilers": {"foo": {"workers": 0}}}), "from 1 to 1024, found 0"),
+            (json!({"reconcilers": {"foo": {"workers": 100_000_000}}}), "from 1 to 1024"),
             (json!({"reconcilers": {"foo": {"keys": ["a/b/c"]}}}), "expected NAMESPACE/NAME"),
         ] {
             let error = serde_json::from_value::<HubConfig>(wrong.clone()).expect_err("it is wrong");

@@ -113,7 +113,11 @@ impl Reconciler for Ats {
                 };
                 let left = due.duration_since(Timestamp::now());
                 match Duration::try_from(left) {
-                    Ok(left) if !left.is_zero() => Ok(Action::After(left)),
+                    Ok(left) if !left.is_zero() => {
+                        // What was wrong with an earlier schedule is over.
+                        self.enter(at, Phase::Pending, None).await?;
+                        Ok(Action::After(left))
+                    }
                     _ => self.enter(at, Phase::Running, None).await,
                 }
             }

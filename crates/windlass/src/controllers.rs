@@ -4,7 +4,8 @@
 //! a configuration, it is read again when it changes. Start at [`Controllers::start`].
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Read,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -16,6 +17,7 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
+use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_housekeeping::Options;
@@ -31,8 +33,14 @@ use crate::{
 /// How often the configuration is looked at: what is disabled in it stops within two seconds.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// More than any configuration has.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// How long controllers may take to stop: what they are given themselves, and time to write events.
 const STOP: Duration = Duration::from_secs(8);
+
+/// Up to here every whole number is a float, too.
+const MOST_WHOLE: f64 = 9e15;
 
 /// The lease of servers that share a store.
 const SERVERS: &str = "windlass-servers";
@@ -88,7 +96,15 @@ impl Configured {
 
 /// Reads a configuration as YAML or JSON.
 fn read(file: &Path) -> anyhow::Result<HubConfig> {
-    let bytes = fs::read(file)?;
+    let file = File::open(file)?;
+    if !file.metadata()?.is_file() {
+        bail!("expected a file");
+    }
+    let mut bytes = vec![];
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("expected at most {MOST_BYTES} bytes");
+    }
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(HubConfig::default());
     }
@@ -96,7 +112,7 @@ fn read(file: &Path) -> anyhow::Result<HubConfig> {
     if let Some(path) = decoded.duplicates.first() {
         bail!("{path} is given twice");
     }
-    Ok(serde_json::from_value(serde_json::Value::Object(decoded.object))?)
+    Ok(serde_json::from_value(Value::Object(decoded.object))?)
 }
 
 fn only(mut config: HubConfig, name: &str) -> HubConfig {
@@ -197,6 +213,9 @@ fn follow(manager: &Manager, file: Option<&Path>, one: Option<&'static str>) -> 
     let mut files = Files::default();
     let Some(file) = file else { return Ok(files) };
     let take = move |manager: &Manager, file: &Path| -> anyhow::Result<()> {
+        if fs::metadata(file)?.len() == 0 {
+            bail!("it is empty");
+        }
         let mut config = read(file)?;
         if let Some(one) = one {
             config = only(config, one);
@@ -205,11 +224,11 @@ fn follow(manager: &Manager, file: Option<&Path>, one: Option<&'static str>) -> 
     };
     let manager = manager.clone();
     // It may have changed since it was read for the first time.
-    let begin = |file: &Path| take(&manager, file);
+    let begin = |file: &Path| if fs::metadata(file)?.len() == 0 { Ok(()) } else { take(&manager, file) };
     let again = {
         let manager = manager.clone();
         move |file: &Path| match take(&manager, file) {
-            Ok(()) => tracing::info!(file = %file.display(), "the configuration has changed"),
+            Ok(()) => tracing::warn!(file = %file.display(), "the configuration has changed"),
             Err(error) => {
                 let error = chain(&error);
                 tracing::error!(file = %file.display(), error, "the configuration stays as it was");
@@ -225,16 +244,37 @@ pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// The definitions of the kinds that reconcilers bring along.
-pub(crate) fn definitions(reconcilers: &[Registration]) -> Vec<CustomResourceDefinition> {
-    reconcilers.iter().filter_map(|registration| registration.crd).map(|definition| definition()).collect()
+/// The definitions of the kinds that reconcilers bring along, as other clients would write them.
+pub(crate) fn definitions(reconcilers: &[Registration]) -> anyhow::Result<Vec<Value>> {
+    let definitions = reconcilers.iter().filter_map(|registration| registration.crd);
+    let written = definitions.map(|definition| {
+        let mut definition = serde_json::to_value(definition())?;
+        without_points(&mut definition);
+        Ok(definition)
+    });
+    written.collect()
+}
+
+/// Writes 1 for 1.0, as everybody else does.
+fn without_points(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
+            if let Some(whole) = whole.filter(|whole| whole.abs() < MOST_WHOLE) {
+                *value = (whole as i64).into();
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_points),
+        Value::Object(fields) => fields.values_mut().for_each(without_points),
+        _ => {}
+    }
 }
 
 /// Brings definitions into a server. Those that somebody else has changed stay as they are.
-pub(crate) async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> anyhow::Result<()> {
+pub(crate) async fn install(client: &Client, definitions: &[Value]) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in definitions {
-        let name = definition.metadata.name.as_deref().unwrap_or_default();
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let applied = api.patch(name, &PatchParams::apply(INSTALLER), &Patch::Apply(definition)).await;
         match applied {
             Ok(_) => {}

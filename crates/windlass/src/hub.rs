@@ -78,7 +78,7 @@ pub(crate) fn run_one(args: &ReconcilerArgs, out: &mut dyn Write) -> anyhow::Res
 
 /// Prints the definitions of all bundled kinds.
 pub(crate) fn print_definitions(out: &mut dyn Write) -> anyhow::Result<()> {
-    for definition in definitions(&bundled()) {
+    for definition in definitions(&bundled())? {
         write!(out, "---\n{}", serde_saphyr::to_string(&definition)?)?;
     }
     Ok(())

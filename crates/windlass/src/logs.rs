@@ -31,5 +31,7 @@ fn filter(verbose: u8) -> Targets {
         3 => (LevelFilter::TRACE, LevelFilter::DEBUG),
         _ => (LevelFilter::TRACE, LevelFilter::TRACE),
     };
-    Targets::new().with_default(others).with_target("windlass", own)
+    // It tells of every try, which whoever tries does, too.
+    let kube = if verbose == 0 { LevelFilter::OFF } else { others };
+    Targets::new().with_default(others).with_target("kube_client", kube).with_target("windlass", own)
 }

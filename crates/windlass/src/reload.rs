@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// How often files about access are looked at. What is revoked in one of them holds after at most that long.
+/// How often files about access are looked at. What is revoked in one of them holds after at most twice that.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What tells one state of a file from another, without reading it.
@@ -37,7 +37,10 @@ impl Mark {
 /// A file, and what is done when it is another than before.
 pub(crate) struct Followed {
     path: PathBuf,
+    /// What it was when it was read.
     mark: Option<Mark>,
+    /// What it was when it was looked at last. One that is being written is not read yet.
+    seen: Option<Mark>,
     read: Box<dyn Fn(&Path) + Send>,
 }
 
@@ -52,14 +55,16 @@ impl Followed {
         // The mark comes first: what changes while it is read is read again.
         let mark = Mark::of(path);
         read(path)?;
-        Ok(Followed { path: path.to_owned(), mark, read: Box::new(again) })
+        Ok(Followed { path: path.to_owned(), seen: mark.clone(), mark, read: Box::new(again) })
     }
 
-    /// Reads the file if it has changed.
+    /// Reads the file if it has changed, and has stayed so since the last look.
     fn look(&mut self) {
         let mark = Mark::of(&self.path);
-        if mark != self.mark {
-            self.mark = mark;
+        let is_settled = mark == self.seen;
+        self.seen = mark;
+        if is_settled && self.seen != self.mark {
+            self.mark.clone_from(&self.seen);
             (self.read)(&self.path);
         }
     }

@@ -95,9 +95,8 @@ async fn start(
     let housekeeping = housekeeping.then_some(options);
     let pages = Some(controllers::any_port());
     let plan = Plan { housekeeping, reconcilers, config, is_shared, pages };
-    let definitions = controllers::definitions(&plan.reconcilers);
     let controllers = async {
-        controllers::install(&client, &definitions).await?;
+        controllers::install(&client, &controllers::definitions(&plan.reconcilers)?).await?;
         Controllers::start(client, plan).await
     };
     match controllers.await {

@@ -87,9 +87,14 @@ impl Healthy {
     }
 }
 
+/// A server without controllers, whose memory and sockets are those of its clients.
+fn alone() -> Server {
+    Server::start_with(&["--without", "housekeeping,hub"])
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_half_open_connections_keep_nobody_out() {
-    let server = Server::start();
+    let server = alone();
     let dialer = Dialer::of(&server);
     let n = n_connections();
     let (before, n_before) = (server.memory(), server.n_sockets());
@@ -148,7 +153,7 @@ async fn half_open(mut stream: TcpStream, idx: usize) -> Option<Duration> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_heads_and_bodies_are_cut_off() {
-    let server = Server::start();
+    let server = alone();
     let dialer = Dialer::of(&server);
     let healthy = Healthy::new(dialer.clone());
     let mut attacks = JoinSet::new();
@@ -200,7 +205,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_end_and_slow_readers_get_theirs() {
-    let server = Server::start();
+    let server = alone();
     fill(&server.raw().await).await;
     let dialer = Dialer::of(&server);
     let n_before = server.n_sockets();
@@ -263,7 +268,7 @@ async fn slow_reader(mut stream: TlsStream<TcpStream>) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_object_over_a_slow_line_is_taken() {
-    let server = Server::start();
+    let server = alone();
     let mut stream = Dialer::of(&server).tls(As::Admin, "http/1.1").await;
     let text = "x".repeat(1024 * 1024 - 1024);
     let object = json!({"metadata": {"name": "slow"}, "data": {"a": text}}).to_string();
@@ -326,7 +331,7 @@ fn attack(what: &str) -> (As, Vec<u8>, Piece) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn misuse_of_http2_is_cut_off_and_costs_little() {
-    let server = Server::start();
+    let server = alone();
     let dialer = Dialer::of(&server);
     let healthy = Healthy::new(dialer.clone());
     // Once, so that what is made at the first request does not count.

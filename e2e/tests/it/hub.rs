@@ -106,6 +106,12 @@ fn reconcilers_are_disabled_and_enabled_while_the_hub_runs() {
         let log = fs::read_to_string(server.directory().join("hub.yaml.log")).unwrap_or_default();
         if log.contains("there is no reconciler") && log.contains("bar") { Ok(()) } else { Err(log) }
     });
+    // So does a file that somebody is about to write.
+    fs::write(server.directory().join("hub.yaml"), "").expect("the directory is ours");
+    eventually(|| {
+        let log = fs::read_to_string(server.directory().join("hub.yaml.log")).unwrap_or_default();
+        if log.contains("it is empty") { Ok(()) } else { Err(log) }
+    });
     assert_eq!(hub.state("foo"), "disabled");
     assert_eq!(field(&server, "deploy one", ".spec.replicas"), "1");
     hub.tell(&server, "hub.yaml", "");
@@ -203,4 +209,15 @@ fn one_reconciler_runs_alone() {
     running.signal(Signal::TERM);
     let (_, status) = running.finish();
     assert!(status.success(), "{status}");
+}
+
+#[test]
+fn kinds_that_are_installed_can_be_applied_again() {
+    let server = Server::start();
+    let kinds = server.windlass_alone("crds");
+    let generation =
+        |server: &Server| field(server, "crd foos.samplecontroller.k8s.io", ".metadata.generation");
+    let before = generation(&server);
+    server.kubectl("apply --server-side -f -").yaml(&kinds).ok();
+    assert_eq!(generation(&server), before);
 }

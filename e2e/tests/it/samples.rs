@@ -132,6 +132,8 @@ fn an_at_runs_its_command_when_its_time_has_come() {
         let said = field(&server, "at never", ".status.message");
         if said.contains("expected a time") { Ok(()) } else { Err(said) }
     });
+    server.kubectl(r#"patch at never --type=merge -p '{"spec":{"schedule":"2999-01-02T15:04:05Z"}}'"#).ok();
+    becomes(&server, "at never", ".status.message", "");
     server.kubectl("delete at past").ok();
     is_gone(&server, "pod past-pod");
 }

@@ -129,7 +129,7 @@ fn compare(
     let (mut below, mut gone) = (Object::new(), Object::new());
     match (at.shape(old), at.shape(new)) {
         (Shape::Leaf, Shape::Leaf) => {
-            if old != new {
+            if !means_the_same(old, new) {
                 put(changed, step(), Object::new());
             }
             return;
@@ -156,6 +156,25 @@ fn compare(
     }
     if !below.is_empty() {
         put(changed, step, below);
+    }
+}
+
+/// Whether two values say the same: numbers do that are equal, however they are written.
+fn means_the_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| means_the_same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .all(|(name, one)| other.get(name).is_some_and(|other| means_the_same(one, other)))
+        }
+        _ => one == other,
     }
 }
 

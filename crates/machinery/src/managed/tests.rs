@@ -201,6 +201,14 @@ fn a_change_moves_fields_to_who_made_it() {
 }
 
 #[test]
+fn a_number_that_is_written_otherwise_is_no_change() {
+    let old = created(&json!({"data": {"a": 1.0, "b": [{"x": 2.0}], "c": 1}}), &write("one", "1"));
+    let new = written(&old, &json!({"data": {"a": 1, "b": [{"x": 2}], "c": 1.5}}), &write("two", "2"));
+    assert_eq!(owned(&new, "one"), json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}}));
+    assert_eq!(owned(&new, "two"), json!({"f:data": {"f:c": {}}}));
+}
+
+#[test]
 fn entries_of_lists_are_owned_one_by_one() {
     let old = json!({"spec": {
         "modes": ["a", "b"], "selector": {"x": "1"},

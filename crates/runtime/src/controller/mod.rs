@@ -87,6 +87,11 @@ impl ReconcileError {
     pub fn is_final(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         ReconcileError { source: error.into(), is_final: true }
     }
+
+    /// Whether the API server has refused to overwrite what someone else has written.
+    fn is_conflict(&self) -> bool {
+        matches!(self.source.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 409)
+    }
 }
 
 impl<E: StdError + Send + Sync + 'static> From<E> for ReconcileError {
@@ -103,18 +108,28 @@ impl fmt::Debug for ReconcileError {
 
 impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.source);
-        let mut separator = "";
-        while let Some(error) = cause {
-            // What the API server has said is for people; what kube makes of it has all of its fields.
-            if let Some(kube::Error::Api(status)) = error.downcast_ref() {
-                return write!(f, "{separator}{}", status.message);
-            }
-            write!(f, "{separator}{error}")?;
-            (cause, separator) = (error.source(), ": ");
-        }
-        Ok(())
+        f.write_str(&told(&*self.source))
     }
+}
+
+/// An error and its causes, for people. What the API server has said is enough; what kube makes of it has all of its
+/// fields.
+pub(crate) fn told(error: &(dyn StdError + 'static)) -> String {
+    let mut causes = std::iter::successors(Some(error), |error| (*error).source());
+    let api = causes.find_map(|error| match error.downcast_ref() {
+        Some(kube::Error::Api(status)) => Some(status.message.clone()),
+        _ => None,
+    });
+    api.unwrap_or_else(|| {
+        let mut text = error.to_string();
+        for cause in std::iter::successors(error.source(), |error| (*error).source()) {
+            let cause = cause.to_string();
+            if !text.contains(&cause) {
+                text = format!("{text}: {cause}");
+            }
+        }
+        text
+    })
 }
 
 /// Says of a change whether it is worth a look. Deletions always are.

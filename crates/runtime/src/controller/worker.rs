@@ -95,7 +95,13 @@ impl Worker {
                     self.metrics.terminal.inc();
                     tracing::error!(controller = %self.name, %key, %error, "it failed, and is not tried again until something changes");
                 } else {
-                    tracing::warn!(controller = %self.name, %key, %error, "it failed, and is tried again");
+                    match error.is_conflict() {
+                        // Someone else was faster, and the cache has not heard of it yet.
+                        true => tracing::debug!(controller = %self.name, %key, %error, "it is tried again"),
+                        false => {
+                            tracing::warn!(controller = %self.name, %key, %error, "it failed, and is tried again")
+                        }
+                    }
                     self.queue.add_failed(key);
                 }
             }

@@ -45,7 +45,10 @@ pub use self::{
     cache::{Cache, NotSeen},
     subscription::{Change, Subscription},
 };
-use crate::{Key, controller::panic_text};
+use crate::{
+    Key,
+    controller::{panic_text, told},
+};
 
 /// What an informer can be about.
 pub trait Watched:
@@ -386,7 +389,7 @@ impl<K: Watched> Shared<K> {
         }
         // A watch that ends because its history is gone begins anew, and nothing is wrong.
         if !is_expired(error) {
-            let why = error.to_string();
+            let why = told(error);
             if *self.reach.borrow() != Reach::Failing(why.clone()) {
                 tracing::warn!(
                     kind = std::any::type_name::<K>(),

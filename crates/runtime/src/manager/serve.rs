@@ -16,8 +16,8 @@ use super::Manager;
 const CONNECTIONS: usize = 64;
 
 /// How long a request may take to come in, and how long a connection is kept.
-const HEADERS: Duration = Duration::from_secs(10);
-const CONNECTION: Duration = Duration::from_secs(300);
+const HEADERS: Duration = Duration::from_secs(5);
+const CONNECTION: Duration = Duration::from_secs(10);
 
 /// How long to leave the system alone that has no more descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -65,6 +65,7 @@ impl Manager {
                 let served = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEADERS)
+                    .keep_alive(false)
                     .serve_connection(TokioIo::new(stream), answer);
                 // Whoever goes away has what they wanted, or will ask again.
                 let _ = timeout(CONNECTION, served).await;

@@ -266,8 +266,10 @@ impl Unit {
     pub(super) fn warning(&self) -> Option<String> {
         let (_, controller) = self.now.lock().clone();
         let controller = controller?;
-        if controller.unreached() == Some(Reach::Missing) {
-            return Some("a kind that it watches does not exist".to_owned());
+        match controller.unreached() {
+            Some(Reach::Missing) => return Some("a kind that it watches does not exist".to_owned()),
+            Some(Reach::Failing(why)) => return Some(format!("it does not see what changes: {why}")),
+            _ => {}
         }
         let longest = controller.queue().longest_in_hand();
         if longest >= LONG {
@@ -312,6 +314,9 @@ fn state(life: &Life, controller: Option<&Controller>) -> String {
         (Life::Stopping, _) => "stopping",
         (Life::Running, None) => "beginning again",
         (Life::Running, Some(controller)) => match (controller.stage(), controller.unreached()) {
+            (Stage::Working, Some(Reach::Failing(why))) => {
+                return format!("working, but does not see what changes: {why}");
+            }
             (Stage::Working, _) => "working",
             (Stage::Preparing, _) => "preparing",
             (Stage::Unprepared(why), _) => return format!("not prepared: {why}"),

@@ -174,13 +174,13 @@ async fn go_on(transfer: &mut Transfer, mut memo: Memo, batch: u32) -> Result<(M
     let keys = keys?;
     if !keys.is_empty() {
         let n_gone = transfer.move_keys(&keys).await?;
-        memo.moved += keys.len() as u64 - n_gone;
+        memo.moved = memo.moved.saturating_add(keys.len() as u64 - n_gone);
         memo.total = memo.total.saturating_sub(n_gone).max(memo.moved);
     }
     for _ in 0..MOST_PAGES {
         let (cursor, keys) = transfer.scan(memo.cursor, batch).await?;
         memo.cursor = cursor;
-        memo.found += keys.len() as u64;
+        memo.found = memo.found.saturating_add(keys.len() as u64);
         memo.pending = keys.iter().map(|key| BASE64_STANDARD.encode(key)).collect();
         let is_round = cursor == 0;
         if is_round && memo.found == 0 {
