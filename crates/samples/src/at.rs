@@ -136,7 +136,9 @@ impl Ats {
         let status = AtStatus { phase: Some(phase), message };
         if at.status.as_ref() != Some(&status) {
             let api: Api<At> = Api::namespaced(self.client.clone(), &at.namespace().unwrap_or_default());
-            let patch = json!({"metadata": {"resourceVersion": at.resource_version()}, "status": status});
+            // A message that is not there has to be taken away.
+            let written = json!({"phase": status.phase, "message": status.message});
+            let patch = json!({"metadata": {"resourceVersion": at.resource_version()}, "status": written});
             api.patch_status(&at.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
         }
         Ok(Action::Done)
