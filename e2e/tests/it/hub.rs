@@ -90,7 +90,7 @@ fn server() -> Server {
 fn reconcilers_are_disabled_and_enabled_while_the_hub_runs() {
     let server = server();
     let hub = Hub::start(&server, "hub.yaml", "reconcilers: {at: {enabled: false}}");
-    assert_eq!(hub.state("at"), "disabled");
+    hub.becomes("at", "disabled");
     hub.becomes("foo", "working");
     create(&server, &foo("one", "one", 1));
     becomes(&server, "deploy one", ".spec.replicas", "1");

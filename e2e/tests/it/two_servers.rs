@@ -64,13 +64,15 @@ fn the_controllers_of_one_act_and_when_it_is_killed_those_of_the_other() {
     let config_path = quick.path().to_string_lossy();
     let flags = ["--etcd-servers", &etcd.url, "--hub-config", &config_path];
     let mut first = Server::start_with(&flags);
-    eventually(|| match state(&first, "namespace-controller") {
-        state if state.starts_with("working") => Ok(()),
-        state => Err(state),
-    });
+    let becomes = |server: &Server, expected: &str| {
+        eventually(|| match state(server, "namespace-controller") {
+            state if state.starts_with(expected) => Ok(()),
+            state => Err(state),
+        });
+    };
+    becomes(&first, "working");
     let second = Server::start_with(&flags);
-    let standing_by = state(&second, "namespace-controller");
-    assert!(standing_by.starts_with("waiting to lead"), "{standing_by}");
+    becomes(&second, "waiting to lead");
     let fill_and_delete = |name: &str| {
         create(&second, &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"));
         second.kubectl(&format!("create -n {name} -f -")).yaml(&config("content")).ok();
