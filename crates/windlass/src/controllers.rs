@@ -83,7 +83,7 @@ impl Configured {
         let Some(file) = file else { return Ok(Configured::default()) };
         let config =
             read(file).map_err(|error| Usage(format!("{flag} {}: {}", file.display(), chain(&error))))?;
-        Ok(Configured { config, file: Some(file.to_owned()), only: None })
+        Ok(Configured { config: config.unwrap_or_default(), file: Some(file.to_owned()), only: None })
     }
 
     /// Leaves only what it says of one reconciler, which runs whatever it says.
@@ -94,25 +94,25 @@ impl Configured {
     }
 }
 
-/// Reads a configuration as YAML or JSON.
-fn read(file: &Path) -> anyhow::Result<HubConfig> {
-    let file = File::open(file)?;
-    if !file.metadata()?.is_file() {
+/// Reads a configuration as YAML or JSON; nothing from a file without words.
+fn read(file: &Path) -> anyhow::Result<Option<HubConfig>> {
+    // Before it is opened: others than files may keep whoever opens them waiting.
+    if !fs::metadata(file)?.is_file() {
         bail!("expected a file");
     }
     let mut bytes = vec![];
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    File::open(file)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_BYTES {
         bail!("expected at most {MOST_BYTES} bytes");
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(HubConfig::default());
+        return Ok(None);
     }
     let decoded = decode_yaml(&bytes).map_err(|error| anyhow!("{error}"))?;
     if let Some(path) = decoded.duplicates.first() {
         bail!("{path} is given twice");
     }
-    Ok(serde_json::from_value(Value::Object(decoded.object))?)
+    Ok(Some(serde_json::from_value(Value::Object(decoded.object))?))
 }
 
 fn only(mut config: HubConfig, name: &str) -> HubConfig {
@@ -212,22 +212,20 @@ async fn serve(
 fn follow(manager: &Manager, file: Option<&Path>, one: Option<&'static str>) -> anyhow::Result<Files> {
     let mut files = Files::default();
     let Some(file) = file else { return Ok(files) };
-    let take = move |manager: &Manager, file: &Path| -> anyhow::Result<()> {
-        if fs::metadata(file)?.len() == 0 {
-            bail!("it is empty");
-        }
-        let mut config = read(file)?;
-        if let Some(one) = one {
-            config = only(config, one);
-        }
-        Ok(manager.apply(&config)?)
+    let take = move |manager: &Manager, config: HubConfig| -> anyhow::Result<()> {
+        Ok(manager.apply(&match one {
+            Some(one) => only(config, one),
+            None => config,
+        })?)
     };
     let manager = manager.clone();
     // It may have changed since it was read for the first time.
-    let begin = |file: &Path| if fs::metadata(file)?.len() == 0 { Ok(()) } else { take(&manager, file) };
+    let begin = |file: &Path| take(&manager, read(file)?.unwrap_or_default());
     let again = {
         let manager = manager.clone();
-        move |file: &Path| match take(&manager, file) {
+        // Somebody who empties it is about to write it.
+        let reread = move |file: &Path| take(&manager, read(file)?.context("it is empty")?);
+        move |file: &Path| match reread(file) {
             Ok(()) => tracing::warn!(file = %file.display(), "the configuration has changed"),
             Err(error) => {
                 let error = chain(&error);
@@ -297,7 +295,7 @@ mod tests {
         let block = text.split("```yaml hub\n").nth(1).and_then(|rest| rest.split("```").next());
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), block.expect("the document has one")).expect("the file is ours");
-        let config = read(file.path()).expect("it is right");
+        let config = read(file.path()).expect("it is right").expect("it has words");
         let names: Vec<&str> = bundled().iter().map(|registration| registration.name).collect();
         for name in config.reconcilers.keys() {
             assert!(names.contains(&name.as_str()), "{name} is not among {names:?}");
@@ -308,11 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_words_is_a_configuration() {
+    fn a_file_without_words_says_nothing() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        for text in ["", " \n", "{}"] {
+        for (text, expected) in [("", None), (" \n", None), ("{}", Some(HubConfig::default()))] {
             fs::write(file.path(), text).expect("the file is ours");
-            assert_eq!(read(file.path()).expect("nothing is wrong with it"), HubConfig::default());
+            assert_eq!(read(file.path()).expect("nothing is wrong with it"), expected, "{text:?}");
         }
     }
 }

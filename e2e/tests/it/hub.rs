@@ -107,7 +107,7 @@ fn reconcilers_are_disabled_and_enabled_while_the_hub_runs() {
         if log.contains("there is no reconciler") && log.contains("bar") { Ok(()) } else { Err(log) }
     });
     // So does a file that somebody is about to write.
-    fs::write(server.directory().join("hub.yaml"), "").expect("the directory is ours");
+    fs::write(server.directory().join("hub.yaml"), "\n").expect("the directory is ours");
     eventually(|| {
         let log = fs::read_to_string(server.directory().join("hub.yaml.log")).unwrap_or_default();
         if log.contains("it is empty") { Ok(()) } else { Err(log) }
