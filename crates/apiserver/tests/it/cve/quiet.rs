@@ -1,20 +1,22 @@
 //! What must not be told: in logs, in metrics, to whoever reads them.
 
-use std::{io, sync::Arc};
+use std::{cell::RefCell, io, sync::OnceLock};
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::{Layer, filter::dynamic_filter_fn, fmt, layer::SubscriberExt};
 
 use crate::client::{CONFIG_MAPS, Client, PODS};
 
-/// Everything that is logged, as a person sees it.
-#[derive(Clone, Default)]
-struct Logged(Arc<Mutex<Vec<u8>>>);
+thread_local! {
+    /// What is logged on this thread, which is the only one that a test has, since its test listens.
+    static HEARD: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
 
-impl io::Write for Logged {
+struct Hear;
+
+impl io::Write for Hear {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
+        HEARD.with_borrow_mut(|heard| heard.get_or_insert_default().extend_from_slice(bytes));
         Ok(bytes.len())
     }
 
@@ -23,34 +25,27 @@ impl io::Write for Logged {
     }
 }
 
-impl<'a> MakeWriter<'a> for Logged {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
+/// Hears everything that is logged on this thread from now on, as a person sees it.
+///
+/// One subscriber for all threads: what a thread without one meets first is taken for disabled everywhere.
+fn listen() {
+    static EARS: OnceLock<()> = OnceLock::new();
+    EARS.get_or_init(|| {
+        let is_heard = dynamic_filter_fn(|_, _| HEARD.with_borrow(Option::is_some));
+        let lines = fmt::layer().with_ansi(false).with_writer(|| Hear).with_filter(is_heard);
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).unwrap();
+        tracing::callsite::rebuild_interest_cache();
+    });
+    HEARD.set(Some(Vec::new()));
 }
 
-impl Logged {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock()).into_owned()
-    }
-}
-
-/// Logs everything there is on this thread, which is the only one that a test has.
-fn listen() -> (Logged, tracing::subscriber::DefaultGuard) {
-    let logged = Logged::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_ansi(false)
-        .with_writer(logged.clone())
-        .finish();
-    (logged, tracing::subscriber::set_default(subscriber))
+fn heard() -> String {
+    String::from_utf8(HEARD.take().unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn cve_2019_11250_credentials_and_secrets_are_in_no_log_and_no_metric() {
-    let (logged, _guard) = listen();
+    listen();
     let client = Client::new().await;
     let canaries = ["canary-token", "canary-cookie", "Y2FuYXJ5LXNlY3JldA==", "canary-plain", "canary-review"];
     let headers = [("authorization", "Bearer canary-token"), ("cookie", "canary-cookie")];
@@ -72,7 +67,7 @@ async fn cve_2019_11250_credentials_and_secrets_are_in_no_log_and_no_metric() {
         .await;
     client.delete(&format!("{secrets}/s"), Value::Null).await.ok();
     let metrics = client.get("/metrics").await.text();
-    let logs = logged.text();
+    let logs = heard();
     assert!(logs.contains(PODS), "nothing was logged: {logs}");
     for canary in canaries {
         for (what, text) in [("logs", &logs), ("metrics", &metrics)] {
@@ -84,7 +79,7 @@ async fn cve_2019_11250_credentials_and_secrets_are_in_no_log_and_no_metric() {
 
 #[tokio::test]
 async fn rustsec_2025_0055_what_clients_send_cannot_write_lines_or_colours_into_the_log() {
-    let (logged, _guard) = listen();
+    listen();
     let client = Client::new().await;
     for path in [
         "/api/v1/namespaces/a%0Aforged%1b[31m/pods",
@@ -101,7 +96,7 @@ async fn rustsec_2025_0055_what_clients_send_cannot_write_lines_or_colours_into_
         .refused(422, "Invalid");
     client.as_user(name, &[name]).get(PODS).await.refused(403, "Forbidden");
     client.post(&format!("{CONFIG_MAPS}?fieldManager=a%0Aforged"), json!({"metadata": {"name": "a"}})).await;
-    let logs = logged.text();
+    let logs = heard();
     assert!(logs.contains("forged"), "nothing was logged: {logs}");
     let is_bad =
         |letter: char| letter != '\n' && (letter.is_control() || ('\u{202a}'..='\u{202e}').contains(&letter));
