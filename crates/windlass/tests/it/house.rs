@@ -57,10 +57,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &[]),
     ("apiserver", &["access", "cel", "machinery", "store"]),
     ("housekeeping", &["runtime"]),
+    ("opensergo", &["runtime"]),
     ("samples", &["runtime"]),
     ("testkit", &["apiserver", "housekeeping", "store"]),
     ("greeter", &["runtime"]),
-    ("windlass", &["access", "apiserver", "housekeeping", "machinery", "runtime", "samples", "store"]),
+    (
+        "windlass",
+        &["access", "apiserver", "housekeeping", "machinery", "opensergo", "runtime", "samples", "store"],
+    ),
 ];
 
 #[test]
