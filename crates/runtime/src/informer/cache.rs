@@ -148,6 +148,11 @@ impl<K: Resource> Cache<K> {
         inner.indexes.get(name).into_iter().flat_map(|index| index.found.keys().cloned()).collect()
     }
 
+    /// The newest revision that it has seen: it holds what was there then, or later.
+    pub fn revision(&self) -> u64 {
+        *self.seen.borrow()
+    }
+
     /// Waits until the cache has seen a revision, such as that of an object one has just written: what is read here
     /// afterwards is not older.
     pub async fn wait_for(&self, revision: &str, within: Duration) -> Result<(), NotSeen> {

@@ -39,7 +39,7 @@ use tokio::{sync::watch, task::AbortHandle, time::Instant};
 use self::{
     cache::Applied,
     subscription::{Listeners, Unread},
-    watching::{is_expired, is_missing, telling, watching},
+    watching::{Renewal, is_expired, is_missing, telling, watching},
 };
 pub use self::{
     cache::{Cache, NotSeen},
@@ -127,6 +127,7 @@ struct Shared<K> {
     cache: Cache<K>,
     listeners: Mutex<Listeners<K>>,
     reach: watch::Sender<Reach>,
+    renewal: Arc<Renewal>,
     task: Mutex<Option<AbortHandle>>,
     /// How often everyone looks at everything again, and who sees to it.
     resync: Mutex<Option<(Duration, AbortHandle)>>,
@@ -159,14 +160,18 @@ impl<K: Watched> Informer<K> {
         scope: &Scope,
         transform: Option<Transform<K>>,
     ) -> Self {
-        let shared = Shared::new();
+        let shared = Shared::new(Renewal::default());
         let weak = Arc::downgrade(&shared);
-        let client = telling(client, move || {
+        let client = telling(client, move |from| {
             if let Some(shared) = weak.upgrade() {
                 shared.is_well();
+                // Whatever was before has been heard: the watcher begins to watch when it is asked for more.
+                shared.cache.saw(from);
+                shared.renewal.is_taken();
             }
         });
-        Self::begin(shared, watching(api_of(client), scope.config()), transform)
+        let watching = watching(api_of(client), scope.config(), Arc::clone(&shared.renewal));
+        Self::begin(shared, watching, transform)
     }
 
     /// Follows a stream of what a watcher would say, which goes on after errors.
@@ -174,7 +179,7 @@ impl<K: Watched> Informer<K> {
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
         transform: Option<Transform<K>>,
     ) -> Self {
-        Self::begin(Shared::new(), stream, transform)
+        Self::begin(Shared::new(Renewal::needless()), stream, transform)
     }
 
     fn begin(
@@ -274,6 +279,12 @@ impl<K: Watched> Informer<K> {
         // The sender is in this very informer.
         let _ = reach.wait_for(|reach| *reach == Reach::Synced).await;
     }
+
+    /// Waits until it has seen everything that was there when this was called, whoever has written it: all of it is
+    /// listed once more. What is read in the cache afterwards is not older, and neither is its revision.
+    pub async fn catch_up(&self) {
+        self.0.renewal.renewed().await;
+    }
 }
 
 /// What is remembered between one event and the next.
@@ -310,8 +321,9 @@ impl Pause {
 }
 
 impl<K: Watched> Shared<K> {
-    fn new() -> Arc<Self> {
+    fn new(renewal: Renewal) -> Arc<Self> {
         Arc::new(Shared {
+            renewal: Arc::new(renewal),
             cache: Cache::default(),
             listeners: Mutex::default(),
             reach: watch::channel(Reach::Starting).0,

@@ -1,43 +1,136 @@
 //! The watch behind an informer: kube's `watcher`, helped where it would wait for ever.
 //!
-//! It has two blind spots. After a watch was refused it asks for the same again and again, even if its kind or its
-//! revision is gone and no such watch will ever be taken: [`watching`] lists again instead. And it says nothing when a
-//! watch is taken in which nothing happens: [`telling`] does.
+//! It has three blind spots. After a watch was refused it asks for the same again and again, even if its kind or its
+//! revision is gone and no such watch will ever be taken: [`watching`] lists again instead. It says nothing when a watch
+//! is taken in which nothing happens, nor of which revision its list was: [`telling`] does. And nobody can ask it whether
+//! it has seen everything: a [`Renewal`] has it list anew.
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
 use futures_util::{Stream, StreamExt, stream};
 use http::Request;
 use kube::{Api, Client, client::Body, runtime::watcher};
+use tokio::sync::{Notify, watch};
 
 use super::Watched;
+
+/// Has a watch begin anew with a list, for those who need to know that everything there is has been seen.
+#[derive(Debug)]
+pub(super) struct Renewal {
+    /// How often it was asked for, and how often when the last list began.
+    asked: AtomicU64,
+    begun: AtomicU64,
+    /// Whether the list is over and the watch is taken: a list that is under way is not given up.
+    is_watching: AtomicBool,
+    changed: Notify,
+    /// How often it was asked for before the list began that the watch goes on from.
+    done: watch::Sender<u64>,
+}
+
+impl Default for Renewal {
+    fn default() -> Self {
+        Renewal {
+            asked: AtomicU64::default(),
+            begun: AtomicU64::default(),
+            is_watching: AtomicBool::default(),
+            changed: Notify::default(),
+            done: watch::channel(0).0,
+        }
+    }
+}
+
+impl Renewal {
+    /// One that is never waited for.
+    pub(super) fn needless() -> Self {
+        Renewal { done: watch::channel(u64::MAX).0, ..Renewal::default() }
+    }
+
+    /// Waits for a watch whose list began after this was called. All who ask while a list is under way share the next.
+    pub(super) async fn renewed(&self) {
+        let mut done = self.done.subscribe();
+        let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        self.changed.notify_waiters();
+        // The sender is in this very renewal.
+        let _ = done.wait_for(|done| *done >= ticket).await;
+    }
+
+    /// A watch was taken.
+    pub(super) fn is_taken(&self) {
+        self.is_watching.store(true, Ordering::SeqCst);
+        self.done.send_if_modified(|done| {
+            let begun = self.begun.load(Ordering::SeqCst);
+            let is_more = begun > *done;
+            *done = begun.max(*done);
+            is_more
+        });
+        self.changed.notify_waiters();
+    }
+
+    fn begins(&self) {
+        self.is_watching.store(false, Ordering::SeqCst);
+        self.begun.store(self.asked.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    async fn is_wanted(&self) {
+        loop {
+            let changed = self.changed.notified();
+            let is_asked = self.asked.load(Ordering::SeqCst) > self.begun.load(Ordering::SeqCst);
+            if is_asked && self.is_watching.load(Ordering::SeqCst) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
 
 /// What a watcher says. It goes on after errors.
 pub(super) fn watching<K: Watched>(
     api: Api<K>,
     config: watcher::Config,
+    renewal: Arc<Renewal>,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static {
+    let begin = {
+        let renewal = Arc::clone(&renewal);
+        move || {
+            renewal.begins();
+            watcher(api.clone(), config.clone()).boxed()
+        }
+    };
     stream::unfold(None, move |watch| {
-        let mut watch = watch.unwrap_or_else(|| watcher(api.clone(), config.clone()).boxed());
+        let (begin, renewal) = (begin.clone(), Arc::clone(&renewal));
         async move {
-            let event = watch.next().await?;
+            let mut watch = watch.unwrap_or_else(&begin);
+            let event = loop {
+                tokio::select! {
+                    biased;
+                    () = renewal.is_wanted() => watch = begin(),
+                    event = watch.next() => break event?,
+                }
+            };
             let goes_on = !event.as_ref().is_err_and(needs_list);
             Some((event, goes_on.then_some(watch)))
         }
     })
 }
 
-/// A client that tells of every watch that the API server takes.
-pub(super) fn telling(client: &Client, tell: impl Fn() + Clone + Send + Sync + 'static) -> Client {
+/// A client that tells of every watch that the API server takes, and of the revision from which it goes on.
+pub(super) fn telling(client: &Client, tell: impl Fn(u64) + Clone + Send + Sync + 'static) -> Client {
     let (client, namespace) = (client.clone(), client.default_namespace().to_owned());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, tell) = (client.clone(), tell.clone());
         async move {
-            let is_watch = is_watch(&request);
+            let from = watch_from(&request);
             let response = client.send(request).await?;
-            if is_watch && response.status().is_success() {
-                tell();
+            if let Some(from) = from
+                && response.status().is_success()
+            {
+                tell(from);
             }
             Ok::<_, kube::Error>(response)
         }
@@ -45,11 +138,13 @@ pub(super) fn telling(client: &Client, tell: impl Fn() + Clone + Send + Sync + '
     Client::new(service, namespace)
 }
 
-fn is_watch<B>(request: &Request<B>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"))
+/// The revision that a watch is to go on from, if a request is for a watch.
+fn watch_from<B>(request: &Request<B>) -> Option<u64> {
+    let parts = || request.uri().query().unwrap_or_default().split('&');
+    let from = parts().find_map(|part| part.strip_prefix("resourceVersion="));
+    let is_watch = parts().any(|part| matches!(part, "watch=true" | "watch=1"));
+    is_watch.then(|| from.and_then(|from| from.parse().ok()).unwrap_or(0))
 }
-
 /// The code that the API server has answered with.
 fn code(error: &watcher::Error) -> Option<u16> {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};

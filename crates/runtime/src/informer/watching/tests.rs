@@ -10,14 +10,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::stream::BoxStream;
+use futures_util::{future::join_all, stream::BoxStream};
 use http::Response;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::{
@@ -68,7 +68,7 @@ impl Server {
     fn informer(&self) -> Informer<ConfigMap> {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let answer = server.answer(is_watch(&request));
+            let answer = server.answer(watch_from(&request).is_some());
             async move { answer }
         });
         let client = Client::new(service, "default");
@@ -112,6 +112,31 @@ async fn a_watch_that_is_taken_again_is_well_although_nothing_happens() {
         within(Duration::from_secs(20), "it is well", || informer.reach() == Reach::Synced).await;
         assert_eq!(server.n_lists(), 1, "{bad:?}: what it knows is still so");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_listed_once_more_for_all_who_ask_meanwhile() {
+    let server = Server::new(Answer::Taken, Answer::Taken);
+    let informer = server.informer();
+    informer.catch_up().await;
+    assert_eq!(informer.cache().revision(), 7, "the revision of the list is known");
+    let before = server.n_lists();
+    let all = (0..100).map(|_| informer.catch_up());
+    join_all(all).await;
+    assert_eq!(server.n_lists() - before, 1, "they share a list");
+    informer.catch_up().await;
+    assert_eq!(server.n_lists() - before, 2, "one that began before is not enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_for_everything_waits_until_the_server_answers() {
+    let server = Server::new(Answer::Taken, Answer::Taken);
+    let informer = server.informer();
+    informer.synced().await;
+    *server.lists.lock() = Answer::Lost;
+    assert!(timeout(Duration::from_secs(60), informer.catch_up()).await.is_err(), "nobody has answered");
+    *server.lists.lock() = Answer::Taken;
+    timeout(Duration::from_secs(60), informer.catch_up()).await.expect("somebody has");
 }
 
 #[tokio::test(start_paused = true)]
