@@ -9,6 +9,7 @@
 //! - [`registry`]: what a reconciler says of itself, and is given.
 //! - [`config`]: what a hub is told.
 //! - [`metrics`]: what is counted.
+//! - [`pages`]: a small HTTP server for it.
 //! - [`phase`]: work that goes through phases, and survives the end of the process.
 
 pub mod config;
@@ -19,6 +20,7 @@ pub mod informer;
 mod key;
 pub mod manager;
 pub mod metrics;
+pub mod pages;
 pub mod phase;
 pub mod queue;
 pub mod registry;

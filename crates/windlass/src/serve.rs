@@ -58,7 +58,7 @@ const BACKLOG: u32 = 4096;
 const RESERVED_DESCRIPTORS: usize = 128;
 
 /// How many file descriptors there are, after asking for as many as may be had.
-fn descriptors() -> usize {
+pub(crate) fn descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -269,7 +269,7 @@ impl Plain {
 }
 
 /// Listens; `flags` are those that say on which address and on which port.
-fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpListener> {
+pub(crate) fn listen(bind: SocketAddr, flags: (&str, &str)) -> anyhow::Result<TcpListener> {
     let (address_flag, port_flag) = flags;
     let error = match open(bind) {
         Ok(listener) => return Ok(listener),
@@ -307,7 +307,7 @@ fn plain(error: &io::Error) -> String {
 }
 
 /// Where clients on this machine reach a server bound to `bound`.
-fn reachable(bound: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(bound: SocketAddr) -> SocketAddr {
     match bound.ip().is_unspecified() {
         true => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), bound.port()),
         false => bound,

@@ -209,6 +209,38 @@ fn tls(pki: &Pki, given: &Given, only_tls13: bool) -> anyhow::Result<Tls> {
     Ok(Tls { config: Arc::new(config), clients })
 }
 
+/// TLS with what is in these files, each with the flag that named it. With authorities for clients, one has to show a
+/// certificate, unless it need not.
+pub(crate) fn from_files(
+    (cert_flag, cert): (&str, &Path),
+    (key_flag, key): (&str, &Path),
+    client_ca: Option<(&str, &Path)>,
+    is_optional: bool,
+) -> anyhow::Result<Arc<ServerConfig>> {
+    warn_if_open(key);
+    let identity = Identity { cert: read(cert_flag, cert)?, key: read(key_flag, key)? };
+    let own = certified_key(&identity).map_err(|error| {
+        let why = crate::exit::chain(&error);
+        Usage(format!("{cert_flag} {}, {key_flag} {}: {why}", cert.display(), key.display()))
+    })?;
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .context("ring speaks TLS 1.2 and 1.3")?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some((flag, path)) => {
+            let wrong = |why: String| Usage(format!("{flag} {}: {why}", path.display()));
+            let believed = roots(&read(flag, path)?).map_err(|error| wrong(crate::exit::chain(&error)))?;
+            let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(believed), provider());
+            let clients = if is_optional { clients.allow_unauthenticated() } else { clients };
+            builder.with_client_cert_verifier(clients.build().map_err(|error| wrong(error.to_string()))?)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// The only cryptography in the binary.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())

@@ -153,6 +153,11 @@ impl<K: Resource> Cache<K> {
         *self.seen.borrow()
     }
 
+    /// The newest revision that it has seen, and will.
+    pub fn watch_revision(&self) -> watch::Receiver<u64> {
+        self.seen.subscribe()
+    }
+
     /// Waits until the cache has seen a revision, such as that of an object one has just written: what is read here
     /// afterwards is not older.
     pub async fn wait_for(&self, revision: &str, within: Duration) -> Result<(), NotSeen> {

@@ -186,6 +186,14 @@ impl<K> fmt::Debug for Subscription<K> {
 }
 
 impl<K> Subscription<K> {
+    /// The next change, if there is one already.
+    pub fn try_next(&mut self) -> Option<Change<K>> {
+        match self.unread.pop() {
+            Popped::Change(change) => Some(change),
+            Popped::Nothing | Popped::Over => None,
+        }
+    }
+
     /// Waits for the next change; `None` when there are no more to come.
     pub async fn next(&mut self) -> Option<Change<K>> {
         loop {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::FutureExt;
 use serde_json::json;
 
 use crate::{
@@ -204,7 +205,8 @@ async fn deleted_at_every_request(fate: Fate) {
         };
         let happened = tokio::select! {
             happened = happens => happened.is_ok(),
-            () = ended => false,
+            // What ends it may be what has happened.
+            () = ended => line.happened.notified().now_or_never().is_some(),
         };
         if fate != Fate::Pause {
             process.abort();

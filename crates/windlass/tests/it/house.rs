@@ -57,7 +57,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &[]),
     ("apiserver", &["access", "cel", "machinery", "store"]),
     ("housekeeping", &["runtime"]),
-    ("opensergo", &["runtime"]),
+    ("opensergo", &["machinery", "runtime"]),
     ("samples", &["runtime"]),
     ("testkit", &["apiserver", "housekeeping", "store"]),
     ("greeter", &["runtime"]),

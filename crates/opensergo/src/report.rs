@@ -1,0 +1,366 @@
+//! Writes into the status of every rule what has become of it, and tells people of those that make no sense.
+//!
+//! Every process writes how its own subscribers are, under its own name, and what follows from what all of them have
+//! written: whoever writes last has seen the most, and whoever sees something else writes again. Entries of processes that
+//! are no longer there are removed: see [`Members`].
+
+mod members;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, interval};
+use windlass_runtime::{Events, Informers, Key, Recorder, events::EventType};
+
+pub use self::members::Members;
+use crate::{
+    cluster::resource,
+    kinds::{ReplicaStatus, RuleStatus},
+    plane::Plane,
+    rules::Held,
+    topic::{KindId, Topic},
+};
+
+/// How often something is written. Answers of many clients become one.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// How many are written at once.
+const AT_ONCE: usize = 8;
+
+/// What it calls itself to the API server.
+const COMPONENT: &str = "windlass-opensergo";
+
+/// How many of those who reject a rule are named.
+const MOST_NAMED: usize = 10;
+
+/// How the subscribers of a topic are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// How many there are.
+    pub subscribers: i32,
+    /// How many have accepted what there is.
+    pub delivered: i32,
+    /// The newest version that any has been sent.
+    pub version: i64,
+    /// Some of those that have not, and why.
+    pub rejected_by: Vec<String>,
+    /// How many bytes it has, if they are too many.
+    pub oversized: Option<usize>,
+}
+
+/// Writes reports.
+pub struct Reporter {
+    plane: Arc<Plane>,
+    client: Client,
+    recorder: Recorder,
+    members: Members,
+}
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reporter").finish_non_exhaustive()
+    }
+}
+
+impl Reporter {
+    /// Reports for a plane.
+    pub fn new(plane: Arc<Plane>, informers: &Informers, events: &Events) -> Self {
+        let client = informers.client().clone();
+        let members = Members::new(informers, &plane.settings.identity);
+        Reporter { plane, client, recorder: events.recorder(COMPONENT), members }
+    }
+
+    /// Writes until it is dropped.
+    pub async fn run(self) {
+        let members = self.members.clone();
+        tokio::select! {
+            () = members.stay() => {}
+            () = self.report() => {}
+        }
+    }
+
+    async fn report(&self) {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut again: HashSet<(KindId, Key)> = HashSet::new();
+        loop {
+            ticks.tick().await;
+            let alive = self.members.is_known().then(|| self.members.alive());
+            let (topics, mut objects) = self.plane.take_unreported();
+            objects.extend(again.drain());
+            objects.extend(self.members.take_left().then(|| self.everything()).into_iter().flatten());
+            {
+                let rules = self.plane.rules();
+                for topic in &topics {
+                    objects.extend(rules.of_topic(topic).map(|(key, _)| (topic.kind, key.clone())));
+                }
+            }
+            let mut deliveries = HashMap::new();
+            let due: Vec<_> = objects
+                .into_iter()
+                .filter_map(|(kind, key)| Some((self.due(kind, &key, alive.as_ref(), &mut deliveries)?, kind, key)))
+                .collect();
+            let written = stream::iter(due)
+                .map(|(due, kind, key)| async move {
+                    let is_written = self.write(kind, &key, due).await;
+                    (!is_written).then_some((kind, key))
+                })
+                .buffer_unordered(AT_ONCE);
+            again = written.filter_map(async |failed| failed).collect().await;
+        }
+    }
+
+    fn everything(&self) -> Vec<(KindId, Key)> {
+        let rules = self.plane.rules();
+        KindId::all().flat_map(|kind| rules.keys(kind).into_iter().map(move |key| (kind, key))).collect()
+    }
+
+    /// What is to be written, if anything.
+    fn due(
+        &self,
+        kind: KindId,
+        key: &Key,
+        alive: Option<&HashSet<String>>,
+        deliveries: &mut HashMap<Topic, Delivery>,
+    ) -> Option<Due> {
+        let rules = self.plane.rules();
+        let held = rules.get(kind, key)?;
+        let delivery = held.app.as_ref().map(|app| {
+            let topic = Topic { app: app.clone(), kind };
+            deliveries.entry(topic.clone()).or_insert_with(|| delivery(&self.plane, &topic)).clone()
+        });
+        let dangling = rules.dangling(kind, key);
+        let seen = Seen {
+            identity: &self.plane.settings.identity,
+            alive,
+            delivery: delivery.unwrap_or_default(),
+            dangling: dangling.iter().map(|one| format!("{} {}", one.kind, one.name)).collect(),
+            warnings: (kind.kind().warnings)(&held.object),
+            names_others: !rules.references(kind, key).is_empty(),
+        };
+        due(held, &seen, Timestamp::now())
+    }
+
+    /// Writes it; whether that went well, or need not be tried again.
+    async fn write(&self, kind: KindId, key: &Key, due: Due) -> bool {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), key.namespace(), &resource(kind));
+        if let Some(patch) = &due.without_the_dead {
+            let removed = api.patch_status(key.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
+            if let Err(error) = removed {
+                tracing::debug!(%key, ?kind, %error, "an entry of a process that is gone could not be removed");
+            }
+        }
+        let row = kind.kind();
+        let applied = json!({
+            "apiVersion": format!("{}/{}", row.group, row.version),
+            "kind": row.kind,
+            "metadata": {"name": key.name(), "uid": due.object.metadata.uid},
+            "status": due.status,
+        });
+        let manager = PatchParams::apply(&format!("{COMPONENT}/{}", self.plane.settings.identity)).force();
+        let written = api.patch_status(key.name(), &manager, &Patch::Apply(&applied)).await;
+        match written {
+            Ok(_) => {
+                if let Some(why) = due.complaint {
+                    let about = reference(kind, &due.object);
+                    self.recorder.record(about, EventType::Warning, "Untranslatable", why);
+                }
+                true
+            }
+            // It is gone, is another by now, or nobody lets us.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409 | 422) => {
+                tracing::debug!(%key, ?kind, why = status.message, "a status is not written");
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%key, ?kind, %error, "a status could not be written and is tried again");
+                false
+            }
+        }
+    }
+}
+
+fn reference(kind: KindId, object: &DynamicObject) -> ObjectReference {
+    let row = kind.kind();
+    ObjectReference {
+        api_version: Some(format!("{}/{}", row.group, row.version)),
+        kind: Some(row.kind.to_owned()),
+        name: Some(object.name_any()),
+        namespace: object.namespace(),
+        uid: object.uid(),
+        resource_version: object.resource_version(),
+        ..ObjectReference::default()
+    }
+}
+
+/// How the subscribers of a topic are.
+fn delivery(plane: &Plane, topic: &Topic) -> Delivery {
+    let hash = plane.rules().content(topic).hash;
+    let mut delivery = Delivery { oversized: plane.oversized(topic), ..Delivery::default() };
+    for stream in plane.listeners(topic) {
+        let state = stream.state.lock();
+        let Some(told) = state.topics().get(topic) else { continue };
+        delivery.subscribers += 1;
+        delivery.delivered += i32::from(told.is_in_sync(hash));
+        delivery.version = delivery.version.max(told.sent.as_ref().map_or(0, |sent| sent.version));
+        if let Some(error) = told.error.as_ref().filter(|_| delivery.rejected_by.len() < MOST_NAMED) {
+            let identifier = stream.identifier.lock();
+            let name = match (identifier.as_str(), stream.peer) {
+                ("", Some(peer)) => peer.to_string(),
+                (identifier, _) => identifier.to_owned(),
+            };
+            delivery.rejected_by.push(format!("{name}: {error}"));
+        }
+    }
+    delivery
+}
+
+/// What a process sees of a rule.
+struct Seen<'a> {
+    identity: &'a str,
+    /// Who is there, if that is known.
+    alive: Option<&'a HashSet<String>>,
+    delivery: Delivery,
+    dangling: Vec<String>,
+    warnings: Vec<String>,
+    names_others: bool,
+}
+
+/// What is to be written.
+struct Due {
+    object: Arc<DynamicObject>,
+    status: Value,
+    /// The list of entries without those of processes that are gone, if there are such.
+    without_the_dead: Option<Value>,
+    /// What is told in an event.
+    complaint: Option<String>,
+}
+
+/// What is to be written into the status of an object; nothing if that is there already.
+fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
+    let before: RuleStatus =
+        held.object.data.get("status").and_then(|status| serde_json::from_value(status.clone()).ok()).unwrap_or_default();
+    let is_dead = |entry: &ReplicaStatus| {
+        entry.name != seen.identity && seen.alive.is_some_and(|alive| !alive.contains(&entry.name))
+    };
+    let own_before = before.replicas.iter().find(|entry| entry.name == seen.identity);
+    let others: Vec<&ReplicaStatus> =
+        before.replicas.iter().filter(|entry| entry.name != seen.identity && !is_dead(entry)).collect();
+    let own = (seen.delivery.subscribers > 0).then(|| entry(seen, own_before, now));
+    let all: Vec<&ReplicaStatus> = others.iter().copied().chain(own.as_ref()).collect();
+    let generation = held.object.metadata.generation;
+    let wanted = [
+        Some(accepted(held, &seen.warnings)),
+        seen.names_others.then(|| resolved(&seen.dangling)),
+        Some(delivered(&all, seen.delivery.oversized)),
+        Some(rejected(&all)),
+    ];
+    let conditions: Vec<Condition> = wanted
+        .into_iter()
+        .flatten()
+        .map(|(kind, (status, reason, message))| {
+            let known = before.conditions.iter().find(|condition| condition.type_ == kind);
+            let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
+            Condition {
+                type_: kind.to_owned(),
+                status: status.to_owned(),
+                reason: reason.to_owned(),
+                message,
+                observed_generation: generation,
+                last_transition_time: since.unwrap_or(Time(now)),
+            }
+        })
+        .collect();
+    let has_dead = before.replicas.iter().any(is_dead);
+    let is_same = before.conditions == conditions
+        && own_before == own.as_ref()
+        && before.observed_generation == generation
+        && !has_dead;
+    if is_same {
+        return None;
+    }
+    let was = before.conditions.iter().find(|condition| condition.type_ == "Accepted").map(|one| &one.message);
+    let complaint = held.fault.clone().filter(|fault| was != Some(fault));
+    let status = RuleStatus {
+        observed_generation: generation,
+        conditions,
+        replicas: own.into_iter().collect(),
+    };
+    let without_the_dead = has_dead.then(|| {
+        let left: Vec<&ReplicaStatus> = before.replicas.iter().filter(|entry| !is_dead(entry)).collect();
+        json!({"metadata": {"resourceVersion": held.object.metadata.resource_version}, "status": {"replicas": left}})
+    });
+    let status = serde_json::to_value(status).unwrap_or_default();
+    Some(Due { object: Arc::clone(&held.object), status, without_the_dead, complaint })
+}
+
+/// What this process says of its own subscribers; the time is when it last said something else.
+fn entry(seen: &Seen<'_>, before: Option<&ReplicaStatus>, now: Timestamp) -> ReplicaStatus {
+    let Delivery { subscribers, delivered, version, rejected_by, .. } = seen.delivery.clone();
+    let updated = before.and_then(|before| before.updated.clone());
+    let entry = ReplicaStatus { name: seen.identity.to_owned(), subscribers, delivered, version, rejected_by, updated };
+    match before == Some(&entry) && entry.updated.is_some() {
+        true => entry,
+        false => ReplicaStatus { updated: Some(Time(now)), ..entry },
+    }
+}
+
+/// A condition: its type, and its status, reason and message.
+type Wanted = (&'static str, (&'static str, &'static str, String));
+
+fn accepted(held: &Held, warnings: &[String]) -> Wanted {
+    let what = match (&held.fault, &held.app) {
+        (Some(fault), _) => ("False", "Untranslatable", fault.clone()),
+        (None, None) => ("False", "NoApp", "metadata.labels.app: without it, nobody is told of this".to_owned()),
+        (None, Some(_)) if warnings.is_empty() => ("True", "Translated", "subscribers are told of it".to_owned()),
+        (None, Some(_)) => ("True", "Warnings", warnings.join("; ")),
+    };
+    ("Accepted", what)
+}
+
+fn resolved(dangling: &[String]) -> Wanted {
+    let what = match dangling {
+        [] => ("True", "Resolved", "everything that it names is there".to_owned()),
+        dangling => ("False", "DanglingReference", format!("not among the rules of its app: {}", dangling.join(", "))),
+    };
+    ("ResolvedRefs", what)
+}
+
+fn delivered(all: &[&ReplicaStatus], oversized: Option<usize>) -> Wanted {
+    let (n, m) = all.iter().fold((0, 0), |(n, m), entry| (n + entry.delivered, m + entry.subscribers));
+    let what = match (n, m) {
+        _ if oversized.is_some() => {
+            let text = "the rules of its app are more than fit into a message; what was told last stays";
+            ("False", "TooLarge", text.to_owned())
+        }
+        (_, 0) => ("Unknown", "NoSubscribers", "0/0".to_owned()),
+        (n, m) if n == m => ("True", "Delivered", format!("{n}/{m}")),
+        (n, m) => ("False", "Pending", format!("{n}/{m}")),
+    };
+    ("Delivered", what)
+}
+
+fn rejected(all: &[&ReplicaStatus]) -> Wanted {
+    let names: Vec<&str> = all.iter().flat_map(|entry| &entry.rejected_by).map(String::as_str).take(MOST_NAMED).collect();
+    let what = match names.is_empty() {
+        true => ("False", "Nobody", String::new()),
+        false => ("True", "Rejected", names.join("; ")),
+    };
+    ("RejectedBy", what)
+}

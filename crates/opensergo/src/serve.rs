@@ -1,0 +1,257 @@
+//! Listens, and serves gRPC: the transport, health and reflection.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Server, server::Connected};
+
+use crate::{
+    access::{Access, Identity},
+    plane::Plane,
+    proto::DESCRIPTORS,
+    service::TransportService,
+    source::Source,
+    topic::KindId,
+};
+
+/// A peer that says nothing is asked after this long whether it is there, and has as long to say so.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long streams may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How many streams a connection may have. SDKs have one.
+const STREAMS_OF_CONNECTION: u32 = 100;
+
+/// What a client may send before it is read: requests are small.
+const WINDOW: u32 = 64 * 1024;
+
+/// The most bytes of headers.
+const MOST_HEADERS: u32 = 16 * 1024;
+
+/// How long to leave the system alone that has no more descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often to see whether everything can be told.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where to listen.
+#[derive(Debug)]
+pub struct Listening {
+    /// The socket.
+    pub listener: TcpListener,
+    /// With what, if not in plain text; it may change.
+    pub tls: Option<watch::Receiver<Arc<ServerConfig>>>,
+    /// The most connections.
+    pub most_connections: usize,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) identity: Option<Arc<Identity>>,
+}
+
+/// Serves until it is told to stop; streams are ended then.
+pub async fn serve(
+    listening: Listening,
+    plane: Arc<Plane>,
+    source: Arc<dyn Source>,
+    access: Access,
+    stop: CancellationToken,
+) -> Result<(), tonic::transport::Error> {
+    let (tx, rx) = mpsc::channel(64);
+    let accepting = tokio::spawn(accept(listening, tx, stop.clone()));
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_not_serving::<TransportService>().await;
+    let describing = {
+        let (plane, health) = (Arc::clone(&plane), health.clone());
+        async move {
+            while !is_complete(&plane, &*source) {
+                sleep(LOOK).await;
+            }
+            health.set_serving::<TransportService>().await;
+            std::future::pending::<()>().await;
+        }
+    };
+    let describing = tokio::spawn(describing);
+    let reflection = || {
+        tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS)
+    };
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .max_concurrent_streams(STREAMS_OF_CONNECTION)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .http2_max_header_list_size(MOST_HEADERS)
+        .add_service(TransportService::new(plane, access, stop.clone()))
+        .add_service(health_service);
+    for service in [reflection().build_v1().ok()].into_iter().flatten() {
+        server = server.add_service(service);
+    }
+    if let Ok(service) = reflection().build_v1alpha() {
+        server = server.add_service(service);
+    }
+    let stopped = stop.clone();
+    let serving = server.serve_with_incoming_shutdown(ReceiverStream::new(rx), stop.cancelled_owned());
+    tokio::pin!(serving);
+    let outcome = tokio::select! {
+        outcome = &mut serving => outcome,
+        () = async { stopped.cancelled().await; sleep(LAST_WORDS).await } => Ok(()),
+    };
+    accepting.abort();
+    describing.abort();
+    outcome
+}
+
+/// Whether everything there is has been seen. A kind that does not exist is not waited for.
+pub fn is_complete(plane: &Plane, source: &dyn Source) -> bool {
+    KindId::all().all(|kind| plane.is_synced(kind) || source.is_missing(kind))
+}
+
+/// Accepts connections, each of which shakes hands on its own.
+async fn accept(
+    listening: Listening,
+    tx: mpsc::Sender<io::Result<Connection>>,
+    stop: CancellationToken,
+) {
+    let Listening { listener, tls, most_connections } = listening;
+    let slots = Arc::new(Semaphore::new(most_connections));
+    loop {
+        let accepted = async {
+            let slot = Arc::clone(&slots).acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            () = stop.cancelled() => return,
+            both = accepted => both,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(slot) = slot else { return };
+        // Messages are small, and each is waited for.
+        let _ = stream.set_nodelay(true);
+        let (tls, tx) = (tls.clone(), tx.clone());
+        tokio::spawn(async move {
+            let shaken = match tls {
+                None => Ok(Connection::plain(stream, address, slot)),
+                Some(tls) => {
+                    let config = tls.borrow().clone();
+                    let shaking = TlsAcceptor::from(config).accept(stream);
+                    match timeout(HANDSHAKE, shaking).await {
+                        Ok(Ok(stream)) => Ok(Connection::secure(stream, address, slot)),
+                        Ok(Err(error)) => Err(error.to_string()),
+                        Err(_) => Err("it took too long".to_owned()),
+                    }
+                }
+            };
+            match shaken {
+                Ok(connection) => drop(tx.send(Ok(connection)).await),
+                Err(error) => tracing::debug!(%address, error, "a handshake failed"),
+            }
+        });
+    }
+}
+
+/// A connection.
+struct Connection {
+    io: Io,
+    peer: Peer,
+    _slot: OwnedSemaphorePermit,
+}
+
+enum Io {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
+}
+
+impl Connection {
+    fn plain(stream: TcpStream, address: SocketAddr, slot: OwnedSemaphorePermit) -> Self {
+        Connection { io: Io::Plain(stream), peer: Peer { address, identity: None }, _slot: slot }
+    }
+
+    fn secure(stream: TlsStream<TcpStream>, address: SocketAddr, slot: OwnedSemaphorePermit) -> Self {
+        let certificates = stream.get_ref().1.peer_certificates();
+        let identity = certificates.and_then(|certificates| owner(certificates.first()?)).map(Arc::new);
+        Connection { io: Io::Secure(Box::new(stream)), peer: Peer { address, identity }, _slot: slot }
+    }
+}
+
+/// Whose certificate it is: the common name is the user, organisations are groups.
+fn owner(certificate: &[u8]) -> Option<Identity> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let subject = certificate.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    let groups = subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned);
+    Some(Identity::certified(name, groups.collect()))
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Io::Secure(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Io::Secure(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Io::Secure(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Io::Secure(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! One stream of a client: requests and answers come in, rules go out.
+//!
+//! Every stream has a task of its own, and hands on one message at a time. A client that does not read keeps only its own
+//! task waiting, and after a while its stream is ended.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::future::BoxFuture;
+use http::{Request as HttpRequest, Response as HttpResponse};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_stream::{StreamExt, wrappers::ReceiverStream};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Request, Response, Status, Streaming,
+    body::Body,
+    codegen::Service,
+    server::{Grpc, NamedService, StreamingService},
+};
+
+use crate::{
+    access::{Access, Identity},
+    plane::{Plane, Stream},
+    proto::transport::v1::{ControlPlaneDesc, SubscribeOpType, SubscribeRequest, SubscribeResponse},
+    status::{self, ACK, BAD_REQUEST, FORBIDDEN, NACK, OUTDATED, SUCCESS, TOO_MANY},
+    subscriber::{Push, Verdict},
+    topic::{App, KindId, Topic},
+    wire::{Incoming, Outgoing, Transport},
+};
+
+/// The name of the service.
+const NAME: &str = "io.opensergo.proto.transport.v1.OpenSergoUniversalTransportService";
+/// The path of its only method.
+const PATH: &str = "/io.opensergo.proto.transport.v1.OpenSergoUniversalTransportService/SubscribeConfig";
+
+/// The most bytes of a request.
+const MOST_REQUEST: usize = 64 * 1024;
+
+/// Whoever does not read what is answered is not asked what else it wants.
+const MOST_REPLIES: usize = 32;
+
+/// The longest namespace or label, name of a request or a client, and the most kinds of a request.
+const MOST_LABEL: usize = 63;
+const MOST_ID: usize = 253;
+const MOST_KINDS: usize = 64;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct TransportService {
+    plane: Arc<Plane>,
+    access: Access,
+    stop: CancellationToken,
+}
+
+impl TransportService {
+    /// The service of a plane, until it is told to stop.
+    pub(crate) fn new(plane: Arc<Plane>, access: Access, stop: CancellationToken) -> Self {
+        TransportService { plane, access, stop }
+    }
+}
+
+impl NamedService for TransportService {
+    const NAME: &'static str = NAME;
+}
+
+impl Service<HttpRequest<Body>> for TransportService {
+    type Response = HttpResponse<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<Body>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            if request.uri().path() != PATH {
+                return Ok(status::unknown_method().into_http());
+            }
+            let mut grpc = Grpc::new(Transport).max_decoding_message_size(MOST_REQUEST);
+            Ok(grpc.streaming(service, request).await)
+        })
+    }
+}
+
+impl StreamingService<Incoming> for TransportService {
+    type Response = Outgoing;
+    type ResponseStream = Pin<Box<ReceiverStream<Result<Outgoing, Status>>>>;
+    type Future = BoxFuture<'static, Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Incoming>>) -> Self::Future {
+        let TransportService { plane, access, stop } = self.clone();
+        Box::pin(async move {
+            if stop.is_cancelled() {
+                return Err(status::going_away());
+            }
+            let identity = access.identify(&request).await?;
+            let peer = peer_of(&request);
+            let user = identity.as_ref().map(|identity| identity.name.clone());
+            let stream = plane.connect(peer, user);
+            let stream = stream.ok_or_else(|| status::too_many_streams(plane.settings.most_streams))?;
+            tracing::debug!(stream = stream.id, ?peer, "a stream is open");
+            let (tx, rx) = mpsc::channel(1);
+            let talk = Talk { plane, access, identity, stream, replies: VecDeque::new(), blocked_since: None };
+            tokio::spawn(talk.run(request.into_inner(), tx, stop));
+            Ok(Response::new(Box::pin(ReceiverStream::new(rx))))
+        })
+    }
+}
+
+fn peer_of<T>(request: &Request<T>) -> Option<SocketAddr> {
+    request.extensions().get::<crate::serve::Peer>().map(|peer| peer.address)
+}
+
+/// What goes on on a stream.
+struct Talk {
+    plane: Arc<Plane>,
+    access: Access,
+    identity: Option<Arc<Identity>>,
+    stream: Arc<Stream>,
+    /// What requests that make no sense are answered with.
+    replies: VecDeque<Outgoing>,
+    /// Since when there is something that the client does not take.
+    blocked_since: Option<Instant>,
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.plane.disconnect(&self.stream);
+    }
+}
+
+impl Talk {
+    async fn run(
+        mut self,
+        mut requests: Streaming<Incoming>,
+        tx: mpsc::Sender<Result<Outgoing, Status>>,
+        stop: CancellationToken,
+    ) {
+        let why = tokio::select! {
+            why = self.talk(&mut requests, &tx) => why,
+            () = stop.cancelled() => Some(status::going_away()),
+        };
+        let stream = self.stream.id;
+        match why {
+            None => tracing::debug!(stream, "a stream has ended"),
+            Some(why) => {
+                tracing::info!(stream, peer = ?self.stream.peer, why = why.message(), "a stream was ended");
+                // Whoever does not read is not told either.
+                let _ = tx.try_send(Err(why));
+            }
+        }
+    }
+
+    /// Talks until the client goes, or has to.
+    async fn talk(
+        &mut self,
+        requests: &mut Streaming<Incoming>,
+        tx: &mpsc::Sender<Result<Outgoing, Status>>,
+    ) -> Option<Status> {
+        let stream = Arc::clone(&self.stream);
+        let mut recheck = self.access.recheck();
+        loop {
+            let now = Instant::now();
+            let (is_ready, deadline) = {
+                let state = stream.state.lock();
+                (state.is_ready(now), state.deadline())
+            };
+            let has_more = is_ready || !self.replies.is_empty();
+            self.blocked_since = has_more.then(|| self.blocked_since.unwrap_or(now));
+            let cut = self.blocked_since.map(|since| since + self.plane.settings.send_timeout);
+            tokio::select! {
+                permit = tx.reserve(), if has_more => match permit {
+                    Ok(permit) => {
+                        self.blocked_since = None;
+                        if let Some(outgoing) = self.next() {
+                            permit.send(Ok(outgoing));
+                        }
+                    }
+                    Err(_) => return None,
+                },
+                request = requests.next(), if self.replies.len() < MOST_REPLIES => match request {
+                    Some(Ok(request)) => self.hear(request).await,
+                    // It is reset, or what it sends is larger than anything that makes sense.
+                    Some(Err(status)) => return Some(status),
+                    None => return None,
+                },
+                () = stream.changed.notified() => {}
+                () = until(deadline), if deadline.is_some() => self.look_again(),
+                () = until(cut), if cut.is_some() => {
+                    self.plane.metrics.cut();
+                    return Some(status::too_slow(self.plane.settings.send_timeout.as_secs()));
+                }
+                () = tx.closed() => return None,
+                () = recheck.due() => if let Err(status) = self.still_allowed().await {
+                    return Some(status);
+                },
+            }
+        }
+    }
+
+    /// The next message, answers first.
+    fn next(&mut self) -> Option<Outgoing> {
+        if let Some(reply) = self.replies.pop_front() {
+            return Some(reply);
+        }
+        let now = Instant::now();
+        let mut state = self.stream.state.lock();
+        let push = state.next(now)?;
+        let version = self.plane.version(push.topic.kind);
+        state.sent(&push, version, now);
+        drop(state);
+        let (stream, app, kind) = (self.stream.id, &push.topic.app, push.topic.kind);
+        tracing::debug!(stream, %app, ?kind, version, id = push.response_id, "told");
+        self.plane.metrics.pushed(kind, push.content.data.len(), now.saturating_duration_since(push.since));
+        Some(self.pushed(push, version))
+    }
+
+    fn pushed(&self, push: Push, version: i64) -> Outgoing {
+        let head = SubscribeResponse {
+            status: Some(status::said(SUCCESS, "these are all rules")),
+            namespace: push.topic.app.namespace.to_string(),
+            app: push.topic.app.name.to_string(),
+            kind: push.topic.kind.kind().id(),
+            control_plane: Some(self.description()),
+            response_id: push.response_id,
+            ..SubscribeResponse::default()
+        };
+        Outgoing { head, data: Some((push.content, version)) }
+    }
+
+    fn description(&self) -> ControlPlaneDesc {
+        ControlPlaneDesc { identifier: format!("osg-{}", self.plane.settings.identity) }
+    }
+
+    /// Gives up on answers, and looks again at what a client took for outdated.
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        let again = {
+            let mut state = self.stream.state.lock();
+            state.give_up(now);
+            state.again(now)
+        };
+        again.into_iter().for_each(|topic| self.plane.await_greeting(&self.stream, topic));
+    }
+
+    async fn hear(&mut self, request: Incoming) {
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => {
+                let text = format!("expected a SubscribeRequest: {error}");
+                return self.refuse(&SubscribeRequest::default(), "", BAD_REQUEST, text);
+            }
+        };
+        match request.response_ack.as_str() {
+            ACK | NACK => self.hear_answer(&request),
+            _ => self.hear_request(request).await,
+        }
+    }
+
+    fn hear_answer(&mut self, request: &SubscribeRequest) {
+        let verdict = verdict(request);
+        let result = match &verdict {
+            Verdict::Accepted => "accepted",
+            Verdict::Rejected(_) => "rejected",
+            Verdict::Outdated => "outdated",
+        };
+        let why = match &verdict {
+            Verdict::Rejected(why) => Some(why.clone()),
+            _ => None,
+        };
+        let answered = self.stream.state.lock().answered(&request.request_id, verdict, Instant::now());
+        let Some(answered) = answered else { return };
+        let (stream, app, kind) = (self.stream.id, &answered.topic.app, answered.topic.kind);
+        match why {
+            Some(why) => tracing::warn!(stream, %app, ?kind, why, "a client rejects its rules"),
+            None => tracing::debug!(stream, %app, ?kind, result, "a client has answered"),
+        }
+        self.plane.metrics.answered(kind, result, Some(answered.took));
+        self.plane.delivered(&answered.topic);
+    }
+
+    async fn hear_request(&mut self, request: SubscribeRequest) {
+        if !request.identifier.is_empty() && request.identifier.len() <= MOST_ID {
+            self.stream.identifier.lock().clone_from(&request.identifier);
+        }
+        let (app, is_subscribe) = match understood(&request) {
+            Ok(understood) => understood,
+            Err(text) => return self.refuse(&request, "", BAD_REQUEST, text),
+        };
+        let kinds = request.target.iter().flat_map(|target| &target.kinds);
+        for id in kinds {
+            let Some(kind) = KindId::find(id) else {
+                self.refuse(&request, id, BAD_REQUEST, unknown_kind(id));
+                continue;
+            };
+            let topic = Topic { app: app.clone(), kind };
+            match is_subscribe {
+                true => self.subscribe(&request, &topic).await,
+                false => self.plane.unsubscribe(&self.stream, &topic),
+            }
+        }
+    }
+
+    async fn subscribe(&mut self, request: &SubscribeRequest, topic: &Topic) {
+        let kind = topic.kind.kind().id();
+        let most = self.plane.settings.most_topics;
+        let is_too_many = {
+            let state = self.stream.state.lock();
+            state.topics().len() >= most && !state.topics().contains_key(topic)
+        };
+        if is_too_many {
+            let text = format!("a stream has at most {most} subscriptions: unsubscribe, or open another");
+            return self.refuse(request, &kind, TOO_MANY, text);
+        }
+        if let Err(text) = self.access.may(self.identity.as_ref(), topic).await {
+            return self.refuse(request, &kind, FORBIDDEN, text);
+        }
+        tracing::debug!(stream = self.stream.id, app = %topic.app, kind, "subscribed");
+        self.plane.subscribe(&self.stream, topic, &request.request_id);
+    }
+
+    /// Whether everything that it was allowed it still is.
+    async fn still_allowed(&mut self) -> Result<(), Status> {
+        let topics: Vec<Topic> = self.stream.state.lock().topics().keys().cloned().collect();
+        self.access.still_may(self.identity.as_ref(), &topics).await
+    }
+
+    fn refuse(&mut self, request: &SubscribeRequest, kind: &str, code: i32, text: String) {
+        tracing::debug!(stream = self.stream.id, code, text, "a request was refused");
+        self.plane.metrics.bad_request();
+        let target = request.target.clone().unwrap_or_default();
+        let short = |text: String| if text.len() <= MOST_ID { text } else { String::new() };
+        let head = SubscribeResponse {
+            status: Some(status::said(code, text)),
+            ack: NACK.to_owned(),
+            namespace: short(target.namespace),
+            app: short(target.app),
+            kind: short(kind.to_owned()),
+            control_plane: Some(self.description()),
+            response_id: short(request.request_id.clone()),
+            ..SubscribeResponse::default()
+        };
+        self.replies.push_back(Outgoing { head, data: None });
+    }
+}
+
+/// What an answer says. Only what is plainly so is taken for accepted: some clients report failures as successes.
+fn verdict(request: &SubscribeRequest) -> Verdict {
+    let (code, message) = match &request.status {
+        Some(status) => (status.code, status.message.as_str()),
+        None => (SUCCESS, ""),
+    };
+    match request.response_ack == ACK {
+        _ if code == OUTDATED => Verdict::Outdated,
+        true if code == SUCCESS && message.is_empty() => Verdict::Accepted,
+        _ if message.is_empty() => Verdict::Rejected(format!("code {code}")),
+        _ => Verdict::Rejected(format!("code {code}: {message}")),
+    }
+}
+
+/// The app that a request is about, and whether it is to be told of it or no longer.
+fn understood(request: &SubscribeRequest) -> Result<(App, bool), String> {
+    let is_subscribe = match SubscribeOpType::try_from(request.op_type) {
+        Ok(SubscribeOpType::Subscribe) => true,
+        Ok(SubscribeOpType::Unsubscribe) => false,
+        Err(_) => return Err(format!("op_type {}: expected SUBSCRIBE or UNSUBSCRIBE", request.op_type)),
+    };
+    let Some(target) = &request.target else { return Err("target: expected one".to_owned()) };
+    for (field, value) in [("target.namespace", &target.namespace), ("target.app", &target.app)] {
+        if value.is_empty() || value.len() > MOST_LABEL {
+            return Err(format!("{field}: expected 1 to {MOST_LABEL} characters"));
+        }
+    }
+    if request.request_id.len() > MOST_ID {
+        return Err(format!("request_id: expected at most {MOST_ID} bytes"));
+    }
+    if target.kinds.is_empty() || target.kinds.len() > MOST_KINDS {
+        return Err(format!("target.kinds: expected 1 to {MOST_KINDS} of them"));
+    }
+    Ok((App::new(&target.namespace, &target.app), is_subscribe))
+}
+
+fn unknown_kind(id: &str) -> String {
+    let known: Vec<String> = KindId::all().map(|kind| kind.kind().id()).collect();
+    let shown: String = id.chars().take(MOST_ID).filter(|letter| !letter.is_control()).collect();
+    format!("target.kinds: {shown:?} is not among {}", known.join(", "))
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
