@@ -3,6 +3,8 @@
 //!
 //! - [`kinds`]: what can be subscribed to, and how objects become messages.
 //! - [`proto`]: what goes over the wire.
+//! - [`text`]: messages for people.
 
 pub mod kinds;
 pub mod proto;
+pub mod text;
