@@ -11,6 +11,7 @@
 //! - [`report`]: what it writes into the status of rules.
 //! - [`access`]: who may know what.
 //! - [`proto`]: what goes over the wire.
+//! - [`text`]: messages for people.
 
 pub mod access;
 pub mod cluster;
@@ -28,6 +29,7 @@ mod service;
 pub mod source;
 mod status;
 pub mod subscriber;
+pub mod text;
 pub mod topic;
 pub mod view;
 mod wire;

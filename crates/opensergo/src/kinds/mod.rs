@@ -1,10 +1,42 @@
 //! What can be subscribed to. A kind is one row of [`KINDS`] and one translation.
 
+mod circuit_breaker;
+mod concurrency_limit;
+mod duration;
+mod fault_tolerance_rule;
+mod rate_limit;
+mod read;
+mod status;
+mod throttling;
+mod traffic_router;
+mod unknown;
+
 use std::fmt;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::DynamicObject;
+use kube::{CustomResourceExt, api::DynamicObject};
 use prost_types::Any;
+
+use self::read::{Findings, Subject};
+
+pub use self::{
+    circuit_breaker::{CircuitBreakerStrategy, CircuitBreakerStrategySpec},
+    concurrency_limit::{ConcurrencyLimitStrategy, ConcurrencyLimitStrategySpec},
+    fault_tolerance_rule::{FaultToleranceRule, FaultToleranceRuleSpec},
+    rate_limit::{RateLimitStrategy, RateLimitStrategySpec},
+    status::{ReplicaStatus, RuleStatus},
+    throttling::{ThrottlingStrategy, ThrottlingStrategySpec},
+    traffic_router::{TrafficRouter, TrafficRouterSpec},
+};
+
+/// Before the name of a message in an `Any`.
+const DOMAIN: &str = "type.googleapis.com";
+
+/// The group of rules and strategies.
+const FAULT_TOLERANCE: &str = "fault-tolerance.opensergo.io";
+
+/// The group of routes.
+const TRAFFIC: &str = "traffic.opensergo.io";
 
 /// A kind of rules.
 #[derive(Clone, Copy)]
@@ -23,6 +55,8 @@ pub struct Kind {
     pub definition: fn() -> CustomResourceDefinition,
     /// Makes a message of an object.
     pub translate: fn(&DynamicObject) -> Result<Any, Untranslatable>,
+    /// What in an object has no effect, though nothing is wrong with it.
+    pub warnings: fn(&DynamicObject) -> Vec<String>,
     /// The objects of the same namespace and app that an object names.
     pub references: fn(&DynamicObject) -> Vec<Reference>,
 }
@@ -37,6 +71,25 @@ impl Kind {
     /// What clients call it.
     pub fn id(&self) -> String {
         format!("{}/{}/{}", self.group, self.version, self.kind)
+    }
+
+    /// The one of this id.
+    pub fn find(id: &str) -> Option<&'static Kind> {
+        KINDS.iter().find(|kind| kind.id() == id)
+    }
+
+    const fn of<R: Rule>(group: &'static str, kind: &'static str, plural: &'static str, rank: u8) -> Self {
+        Kind {
+            group,
+            version: "v1alpha1",
+            kind,
+            plural,
+            rank,
+            definition: R::crd,
+            translate: translate::<R>,
+            warnings: warnings::<R>,
+            references: R::references,
+        }
     }
 }
 
@@ -55,4 +108,57 @@ pub struct Reference {
 pub struct Untranslatable(pub Vec<String>);
 
 /// All kinds there are.
-pub const KINDS: &[Kind] = &[];
+pub const KINDS: &[Kind] = &[
+    Kind::of::<RateLimitStrategy>(FAULT_TOLERANCE, "RateLimitStrategy", "ratelimitstrategies", 0),
+    Kind::of::<ThrottlingStrategy>(FAULT_TOLERANCE, "ThrottlingStrategy", "throttlingstrategies", 0),
+    Kind::of::<ConcurrencyLimitStrategy>(
+        FAULT_TOLERANCE,
+        "ConcurrencyLimitStrategy",
+        "concurrencylimitstrategies",
+        0,
+    ),
+    Kind::of::<CircuitBreakerStrategy>(
+        FAULT_TOLERANCE,
+        "CircuitBreakerStrategy",
+        "circuitbreakerstrategies",
+        0,
+    ),
+    Kind::of::<FaultToleranceRule>(FAULT_TOLERANCE, "FaultToleranceRule", "faulttolerancerules", 1),
+    Kind::of::<TrafficRouter>(TRAFFIC, "TrafficRouter", "trafficrouters", 0),
+];
+
+/// What a kind has to say for itself.
+trait Rule: CustomResourceExt {
+    /// What its objects become.
+    type Message: prost::Name;
+
+    /// Makes a message of an object. What is wrong with the object is noted in the subject; then the message does not
+    /// count.
+    fn message(subject: &Subject<'_>) -> Self::Message;
+
+    /// What an object names.
+    fn references(_: &DynamicObject) -> Vec<Reference> {
+        vec![]
+    }
+}
+
+fn translate<R: Rule>(object: &DynamicObject) -> Result<Any, Untranslatable> {
+    let subject = Subject::new(object);
+    let message = R::message(&subject);
+    let Findings { problems, .. } = subject.end();
+    if problems.is_empty() { Ok(any_of(&message)) } else { Err(Untranslatable(problems)) }
+}
+
+fn warnings<R: Rule>(object: &DynamicObject) -> Vec<String> {
+    let subject = Subject::new(object);
+    R::message(&subject);
+    let nobody = "metadata.labels.app: without it, nobody is told of this".to_owned();
+    let nobody = subject.app().is_none().then_some(nobody);
+    let unknown = unknown::fields(R::crd_name(), object);
+    nobody.into_iter().chain(unknown).chain(subject.end().warnings).collect()
+}
+
+/// Packs a message as clients expect it.
+fn any_of<M: prost::Name>(message: &M) -> Any {
+    Any { type_url: format!("{DOMAIN}/{}", M::full_name()), value: message.encode_to_vec() }
+}

@@ -1,0 +1,5 @@
+//! The crate from outside.
+
+mod definitions;
+mod golden;
+mod hostile;
