@@ -23,6 +23,7 @@ pub struct Server {
     directory: TempDir,
     flags: Vec<String>,
     address: String,
+    opensergo: String,
     running: Option<Running>,
 }
 
@@ -40,7 +41,8 @@ impl Server {
     pub fn start_with(flags: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-        let mut server = Self { directory, flags, address: "127.0.0.1:0".to_owned(), running: None };
+        let (address, opensergo) = ("127.0.0.1:0".to_owned(), "127.0.0.1:0".to_owned());
+        let mut server = Self { directory, flags, address, opensergo, running: None };
         server.spawn();
         server
     }
@@ -105,6 +107,11 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Where SDKs reach the OpenSergo control plane; it stays there over restarts.
+    pub fn opensergo(&self) -> &str {
+        &self.opensergo
     }
 
     /// The memory it occupies, in KiB.
@@ -199,17 +206,22 @@ impl Server {
 
     #[track_caller]
     fn spawn(&mut self) {
-        let (_, port) = self.address.rsplit_once(':').expect("an address has a port");
+        let port_of = |address: &str| address.rsplit_once(':').expect("an address has a port").1.to_owned();
+        let (port, opensergo) = (port_of(&self.address), port_of(&self.opensergo));
         let log =
             File::options().create(true).append(true).open(self.log_path()).expect("the directory is ours");
         let mut command = Command::new(binary::windlass());
-        command.args(["up", "--data-dir", "data", "--secure-port", port]).args(&self.flags);
+        command.args(["up", "--data-dir", "data", "--secure-port", &port]);
+        command.args(["--opensergo-port", &opensergo]).args(&self.flags);
         command.current_dir(self.directory.path()).stderr(log);
         let mut running = Running::spawn(&mut command, "the binary under test");
         running.line_with("Ctrl-C");
         let endpoints = self.directory.path().join("data/endpoints.json");
         let endpoints = fs::read_to_string(endpoints).expect("a ready server has said what is where");
         let endpoints: serde_json::Value = serde_json::from_str(&endpoints).expect("JSON");
+        if let Some(address) = endpoints["opensergo"].as_str() {
+            self.opensergo = address.to_owned();
+        }
         let url = endpoints["apiserver"].as_str().expect("the API server is among them");
         self.address = url.strip_prefix("https://").expect("TLS").to_owned();
         self.running = Some(running);

@@ -99,7 +99,7 @@ fn another_server_is_measured_and_left_as_it_was() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let data = folder.path().join("data");
     let mut command = Command::new(server());
-    command.arg("up").arg("--data-dir").arg(&data).args(["--secure-port", "0"]);
+    command.arg("up").arg("--data-dir").arg(&data).args(["--secure-port", "0", "--opensergo-port", "0"]);
     let mut other = Other(command.stdout(Stdio::piped()).spawn().expect("the server starts"));
     let mut said = BufReader::new(other.0.stdout.take().expect("its output")).lines();
     assert!(said.any(|line| line.expect("text").contains("is ready")), "it does not become ready");

@@ -143,7 +143,9 @@ impl Access {
             scheme.eq_ignore_ascii_case("bearer")
         });
         let Some((_, token)) = token else {
-            return Err(status::unauthenticated("expected \"authorization: Bearer TOKEN\" or a client certificate"));
+            return Err(status::unauthenticated(
+                "expected \"authorization: Bearer TOKEN\" or a client certificate",
+            ));
         };
         guard.whose(token.trim()).await.map(Some)
     }
@@ -165,7 +167,11 @@ impl Access {
     }
 
     /// Whether a client still is who it was, and may know what it is told.
-    pub(crate) async fn still_may(&self, who: Option<&Arc<Identity>>, topics: &[Topic]) -> Result<(), Status> {
+    pub(crate) async fn still_may(
+        &self,
+        who: Option<&Arc<Identity>>,
+        topics: &[Topic],
+    ) -> Result<(), Status> {
         let (Some(guard), Some(who)) = (&self.0, who) else { return Ok(()) };
         if let Some(Token(token)) = &who.token {
             match guard.whose(token).await {
@@ -178,7 +184,10 @@ impl Access {
         }
         for topic in topics {
             if guard.may(who, topic).await == Ok(false) {
-                return Err(status::no_longer_allowed(format!("{:?} may no longer know {}", who.name, topic.app)));
+                return Err(status::no_longer_allowed(format!(
+                    "{:?} may no longer know {}",
+                    who.name, topic.app
+                )));
             }
         }
         Ok(())

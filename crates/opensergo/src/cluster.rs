@@ -109,7 +109,9 @@ impl Source for Cluster {
         match self.informers[kind.idx()].reach() {
             Reach::Synced => None,
             Reach::Starting => Some("not everything has been seen yet".to_owned()),
-            Reach::Missing => Some("there is no such kind; \"windlass crds\" prints its definition".to_owned()),
+            Reach::Missing => {
+                Some("there is no such kind; \"windlass crds\" prints its definition".to_owned())
+            }
             Reach::Failing(why) => Some(why),
         }
     }

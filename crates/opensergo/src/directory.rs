@@ -126,7 +126,8 @@ impl Directory {
     fn tell(&self, before: &Objects, after: &Objects) {
         let revision = self.next_revision();
         for kind in KindId::all() {
-            let gone = before.keys().filter(|(of, key)| *of == kind && !after.contains_key(&(*of, key.clone())));
+            let gone =
+                before.keys().filter(|(of, key)| *of == kind && !after.contains_key(&(*of, key.clone())));
             let gone = gone.map(|(_, key)| Heard::Gone(key.clone()));
             let is = after.iter().filter(|(id, object)| id.0 == kind && before.get(*id) != Some(*object));
             let is = is.map(|(_, object)| Heard::Is(Arc::clone(object)));
@@ -165,7 +166,9 @@ fn files(directory: &Path) -> io::Result<BTreeMap<PathBuf, Mark>> {
         let path = entry?.path();
         let is_rules = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
         // Links are followed: that is how files come out of a ConfigMap.
-        let Some(metadata) = fs::metadata(&path).ok().filter(|found| is_rules && found.is_file()) else { continue };
+        let Some(metadata) = fs::metadata(&path).ok().filter(|found| is_rules && found.is_file()) else {
+            continue;
+        };
         files.insert(path, (metadata.modified().ok(), metadata.len()));
         if files.len() > MOST_FILES {
             return Err(io::Error::other(format!("expected at most {MOST_FILES} files")));

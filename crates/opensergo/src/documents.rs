@@ -61,3 +61,40 @@ fn documents(text: &str) -> Vec<String> {
     documents.retain(|document| document.lines().any(says));
     documents
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::ResourceExt;
+
+    use super::*;
+
+    #[test]
+    fn documents_are_told_apart_and_keep_their_lines() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("# nothing\n---\n \n", vec![]),
+            ("a: 1", vec!["a: 1\n"]),
+            ("a: 1\n---\nb: 2\n", vec!["a: 1\n", "\n\nb: 2\n"]),
+            ("---\na: |\n  ---\n---  {b: 2}\n", vec!["\na: |\n  ---\n", "\n\n\n  {b: 2}\n"]),
+            ("---a: 1\n", vec!["---a: 1\n"]),
+        ] {
+            assert_eq!(documents(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lists_have_rules_in_them() {
+        let text = "kind: List\nitems:\n- {apiVersion: fault-tolerance.opensergo.io/v1alpha1, \
+            kind: RateLimitStrategy, metadata: {name: a, namespace: b}}\n";
+        let rules = rules_in(text).expect("rules");
+        let names: Vec<_> = rules.iter().map(|(kind, rule)| (kind.kind().kind, rule.name_any())).collect();
+        assert_eq!(names, [("RateLimitStrategy", "a".to_owned())]);
+    }
+
+    #[test]
+    fn other_kinds_are_refused_with_those_there_are() {
+        let text = rules_in("apiVersion: v1\nkind: Pod\n").expect_err("no rule").to_string();
+        assert!(text.starts_with("v1/Pod: expected one of"), "{text}");
+        assert!(text.contains("fault-tolerance.opensergo.io/v1alpha1/FaultToleranceRule"), "{text}");
+    }
+}

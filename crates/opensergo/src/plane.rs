@@ -438,7 +438,8 @@ impl Plane {
 impl Audience {
     /// Adds a stream to a topic; returns the topic in the words that are there already, and whether the stream is new.
     fn join(&mut self, topic: &Topic, stream: &Arc<Stream>) -> (Topic, bool) {
-        let topic = self.topics.get_key_value(topic).map_or_else(|| topic.clone(), |(known, _)| known.clone());
+        let topic =
+            self.topics.get_key_value(topic).map_or_else(|| topic.clone(), |(known, _)| known.clone());
         let streams = self.topics.entry(topic.clone()).or_default();
         (topic, streams.insert(stream.id, Arc::clone(stream)).is_none())
     }

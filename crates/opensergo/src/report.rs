@@ -86,6 +86,11 @@ impl Reporter {
         Reporter { plane, client, recorder: events.recorder(COMPONENT), members }
     }
 
+    /// Who else reports.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
     /// Writes until it is dropped.
     pub async fn run(self) {
         let members = self.members.clone();
@@ -114,7 +119,9 @@ impl Reporter {
             let mut deliveries = HashMap::new();
             let due: Vec<_> = objects
                 .into_iter()
-                .filter_map(|(kind, key)| Some((self.due(kind, &key, alive.as_ref(), &mut deliveries)?, kind, key)))
+                .filter_map(|(kind, key)| {
+                    Some((self.due(kind, &key, alive.as_ref(), &mut deliveries)?, kind, key))
+                })
                 .collect();
             let written = stream::iter(due)
                 .map(|(due, kind, key)| async move {
@@ -159,7 +166,8 @@ impl Reporter {
 
     /// Writes it; whether that went well, or need not be tried again.
     async fn write(&self, kind: KindId, key: &Key, due: Due) -> bool {
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), key.namespace(), &resource(kind));
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), key.namespace(), &resource(kind));
         if let Some(patch) = &due.without_the_dead {
             let removed = api.patch_status(key.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
             if let Err(error) = removed {
@@ -254,8 +262,12 @@ struct Due {
 
 /// What is to be written into the status of an object; nothing if that is there already.
 fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
-    let before: RuleStatus =
-        held.object.data.get("status").and_then(|status| serde_json::from_value(status.clone()).ok()).unwrap_or_default();
+    let before: RuleStatus = held
+        .object
+        .data
+        .get("status")
+        .and_then(|status| serde_json::from_value(status.clone()).ok())
+        .unwrap_or_default();
     let is_dead = |entry: &ReplicaStatus| {
         entry.name != seen.identity && seen.alive.is_some_and(|alive| !alive.contains(&entry.name))
     };
@@ -276,7 +288,8 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
         .flatten()
         .map(|(kind, (status, reason, message))| {
             let known = before.conditions.iter().find(|condition| condition.type_ == kind);
-            let since = known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
+            let since =
+                known.filter(|known| known.status == status).map(|known| known.last_transition_time.clone());
             Condition {
                 type_: kind.to_owned(),
                 status: status.to_owned(),
@@ -295,13 +308,11 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
     if is_same {
         return None;
     }
-    let was = before.conditions.iter().find(|condition| condition.type_ == "Accepted").map(|one| &one.message);
+    let was =
+        before.conditions.iter().find(|condition| condition.type_ == "Accepted").map(|one| &one.message);
     let complaint = held.fault.clone().filter(|fault| was != Some(fault));
-    let status = RuleStatus {
-        observed_generation: generation,
-        conditions,
-        replicas: own.into_iter().collect(),
-    };
+    let status =
+        RuleStatus { observed_generation: generation, conditions, replicas: own.into_iter().collect() };
     let without_the_dead = has_dead.then(|| {
         let left: Vec<&ReplicaStatus> = before.replicas.iter().filter(|entry| !is_dead(entry)).collect();
         json!({"metadata": {"resourceVersion": held.object.metadata.resource_version}, "status": {"replicas": left}})
@@ -314,7 +325,14 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
 fn entry(seen: &Seen<'_>, before: Option<&ReplicaStatus>, now: Timestamp) -> ReplicaStatus {
     let Delivery { subscribers, delivered, version, rejected_by, .. } = seen.delivery.clone();
     let updated = before.and_then(|before| before.updated.clone());
-    let entry = ReplicaStatus { name: seen.identity.to_owned(), subscribers, delivered, version, rejected_by, updated };
+    let entry = ReplicaStatus {
+        name: seen.identity.to_owned(),
+        subscribers,
+        delivered,
+        version,
+        rejected_by,
+        updated,
+    };
     match before == Some(&entry) && entry.updated.is_some() {
         true => entry,
         false => ReplicaStatus { updated: Some(Time(now)), ..entry },
@@ -327,8 +345,12 @@ type Wanted = (&'static str, (&'static str, &'static str, String));
 fn accepted(held: &Held, warnings: &[String]) -> Wanted {
     let what = match (&held.fault, &held.app) {
         (Some(fault), _) => ("False", "Untranslatable", fault.clone()),
-        (None, None) => ("False", "NoApp", "metadata.labels.app: without it, nobody is told of this".to_owned()),
-        (None, Some(_)) if warnings.is_empty() => ("True", "Translated", "subscribers are told of it".to_owned()),
+        (None, None) => {
+            ("False", "NoApp", "metadata.labels.app: without it, nobody is told of this".to_owned())
+        }
+        (None, Some(_)) if warnings.is_empty() => {
+            ("True", "Translated", "subscribers are told of it".to_owned())
+        }
         (None, Some(_)) => ("True", "Warnings", warnings.join("; ")),
     };
     ("Accepted", what)
@@ -337,7 +359,9 @@ fn accepted(held: &Held, warnings: &[String]) -> Wanted {
 fn resolved(dangling: &[String]) -> Wanted {
     let what = match dangling {
         [] => ("True", "Resolved", "everything that it names is there".to_owned()),
-        dangling => ("False", "DanglingReference", format!("not among the rules of its app: {}", dangling.join(", "))),
+        dangling => {
+            ("False", "DanglingReference", format!("not among the rules of its app: {}", dangling.join(", ")))
+        }
     };
     ("ResolvedRefs", what)
 }
@@ -357,7 +381,8 @@ fn delivered(all: &[&ReplicaStatus], oversized: Option<usize>) -> Wanted {
 }
 
 fn rejected(all: &[&ReplicaStatus]) -> Wanted {
-    let names: Vec<&str> = all.iter().flat_map(|entry| &entry.rejected_by).map(String::as_str).take(MOST_NAMED).collect();
+    let names: Vec<&str> =
+        all.iter().flat_map(|entry| &entry.rejected_by).map(String::as_str).take(MOST_NAMED).collect();
     let what = match names.is_empty() {
         true => ("False", "Nobody", String::new()),
         false => ("True", "Rejected", names.join("; ")),

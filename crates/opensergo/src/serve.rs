@@ -94,9 +94,8 @@ pub async fn serve(
         }
     };
     let describing = tokio::spawn(describing);
-    let reflection = || {
-        tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS)
-    };
+    let reflection =
+        || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS);
     let mut server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
@@ -130,11 +129,7 @@ pub fn is_complete(plane: &Plane, source: &dyn Source) -> bool {
 }
 
 /// Accepts connections, each of which shakes hands on its own.
-async fn accept(
-    listening: Listening,
-    tx: mpsc::Sender<io::Result<Connection>>,
-    stop: CancellationToken,
-) {
+async fn accept(listening: Listening, tx: mpsc::Sender<io::Result<Connection>>, stop: CancellationToken) {
     let Listening { listener, tls, most_connections } = listening;
     let slots = Arc::new(Semaphore::new(most_connections));
     loop {

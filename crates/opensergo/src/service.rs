@@ -111,7 +111,8 @@ impl StreamingService<Incoming> for TransportService {
             let stream = stream.ok_or_else(|| status::too_many_streams(plane.settings.most_streams))?;
             tracing::debug!(stream = stream.id, ?peer, "a stream is open");
             let (tx, rx) = mpsc::channel(1);
-            let talk = Talk { plane, access, identity, stream, replies: VecDeque::new(), blocked_since: None };
+            let talk =
+                Talk { plane, access, identity, stream, replies: VecDeque::new(), blocked_since: None };
             tokio::spawn(talk.run(request.into_inner(), tx, stop));
             Ok(Response::new(Box::pin(ReceiverStream::new(rx))))
         })

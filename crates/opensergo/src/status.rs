@@ -33,7 +33,9 @@ pub(crate) fn unencodable(error: prost::EncodeError) -> Status {
 
 /// There are too many streams.
 pub(crate) fn too_many_streams(most: usize) -> Status {
-    Status::resource_exhausted(format!("there are {most} streams already, and no more are taken; try again later"))
+    Status::resource_exhausted(format!(
+        "there are {most} streams already, and no more are taken; try again later"
+    ))
 }
 
 /// A client does not take what it is sent.

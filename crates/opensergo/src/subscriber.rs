@@ -187,7 +187,10 @@ impl Subscriber {
         self.ready.remove(&ranked(topic));
         self.again.retain(|(_, other)| other != topic);
         // Its answers may still come, and must not be taken for those of another.
-        self.asked.iter_mut().filter(|asked| asked.topic == *topic).for_each(|asked| asked.is_given_up = true);
+        self.asked
+            .iter_mut()
+            .filter(|asked| asked.topic == *topic)
+            .for_each(|asked| asked.is_given_up = true);
         self.topics.remove(topic).is_some()
     }
 
@@ -252,7 +255,8 @@ impl Subscriber {
 
     /// The client has answered the push that it names; without a name, the one that it was sent first.
     pub fn answered(&mut self, request_id: &str, verdict: Verdict, now: Instant) -> Option<Answered> {
-        let named = self.asked.iter().position(|asked| !request_id.is_empty() && asked.response_id == request_id);
+        let named =
+            self.asked.iter().position(|asked| !request_id.is_empty() && asked.response_id == request_id);
         let position = match named {
             Some(position) => position,
             None if request_id.is_empty() => 0,
@@ -334,8 +338,7 @@ impl Subscriber {
 
     /// Puts a topic among those that can be sent, or not.
     fn settle(&mut self, topic: &Topic) {
-        let can_be_sent =
-            self.topics.get(topic).is_some_and(|one| one.next.is_some() && !one.is_under_way);
+        let can_be_sent = self.topics.get(topic).is_some_and(|one| one.next.is_some() && !one.is_under_way);
         match can_be_sent {
             true => self.ready.insert(ranked(topic)),
             false => self.ready.remove(&ranked(topic)),
@@ -365,6 +368,7 @@ fn ranked(topic: &Topic) -> (u8, Topic) {
 
 /// What a client says, without more of it than is of use.
 fn shortened(text: &str) -> String {
-    let end = text.char_indices().map(|(at, _)| at).chain([text.len()]).take_while(|at| *at <= MOST_TEXT).last();
+    let end =
+        text.char_indices().map(|(at, _)| at).chain([text.len()]).take_while(|at| *at <= MOST_TEXT).last();
     text[..end.unwrap_or(0)].chars().filter(|letter| !letter.is_control()).collect()
 }

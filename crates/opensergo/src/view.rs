@@ -145,14 +145,22 @@ pub fn view(plane: &Plane, source: &dyn Source, wanted: &Wanted) -> View {
         synced: plane.is_synced(kind),
         trouble: source.trouble(kind),
     });
-    let matching: Vec<&Arc<Stream>> =
-        streams.iter().filter(|stream| wanted.is_all() || stream.state.lock().topics().keys().any(|topic| wanted.takes(topic))).collect();
+    let matching: Vec<&Arc<Stream>> = streams
+        .iter()
+        .filter(|stream| {
+            wanted.is_all() || stream.state.lock().topics().keys().any(|topic| wanted.takes(topic))
+        })
+        .collect();
     View {
         identity: plane.settings.identity.clone(),
         kinds: kinds.collect(),
         streams: streams.len(),
         matching: matching.len(),
-        subscribers: matching.iter().take(MOST_SHOWN).map(|stream| subscriber(plane, stream, wanted)).collect(),
+        subscribers: matching
+            .iter()
+            .take(MOST_SHOWN)
+            .map(|stream| subscriber(plane, stream, wanted))
+            .collect(),
     }
 }
 

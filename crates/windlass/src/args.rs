@@ -13,6 +13,7 @@ use crate::{
     controllers::{Configured, bundled},
     flags::{ServeConfig, ServerArgs},
     hub::{HubArgs, ReconcilerArgs},
+    opensergo::{OpensergoArgs, PlaneArgs, PlaneConfig},
     token::TokenCommand,
 };
 
@@ -144,6 +145,15 @@ A configuration names what differs from the defaults, and is read again when it 
     #[command(after_help = "Example:
   windlass crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Tell OpenSergo SDKs of rules over gRPC, or see what they are told
+    #[command(after_help = "Examples:
+  windlass opensergo --kubeconfig windlass-data/admin.kubeconfig
+  windlass opensergo --rules-dir ./rules --bind-address 0.0.0.0
+  windlass opensergo --opensergo-require-auth --opensergo-tls-cert-file tls.crt --opensergo-tls-private-key-file tls.key
+
+\"windlass crds\" prints the kinds of rules; \"windlass up\" runs this in its own process. Any number of these can
+run side by side: clients that move from one to another are told of the same versions.")]
+    Opensergo(Box<OpensergoArgs>),
     /// Print the administrator's kubeconfig
     #[command(after_help = "Examples:
   windlass kubeconfig > windlass.kubeconfig
@@ -180,6 +190,8 @@ pub(crate) struct UpArgs {
     /// Which reconcilers run and how; see "windlass hub --help"
     #[arg(long, value_name = "FILE")]
     hub_config: Option<PathBuf>,
+    #[command(flatten)]
+    opensergo: PlaneArgs,
 }
 
 impl UpArgs {
@@ -190,6 +202,7 @@ impl UpArgs {
         Ok(UpPlan {
             housekeeping: runs(Service::Housekeeping),
             reconcilers: if samples { bundled() } else { vec![] },
+            opensergo: runs(Service::Opensergo).then(|| self.opensergo.clone().config()).transpose()?,
             config: Configured::read(self.hub_config.as_deref(), "--hub-config")?,
             server: self.server.config()?,
         })
@@ -212,6 +225,7 @@ impl ApiserverArgs {
         Ok(UpPlan {
             housekeeping: !self.without_housekeeping,
             reconcilers: vec![],
+            opensergo: None,
             config: Configured::default(),
             server: self.server.config()?,
         })
@@ -224,6 +238,7 @@ pub(crate) struct UpPlan {
     pub(crate) server: ServeConfig,
     pub(crate) housekeeping: bool,
     pub(crate) reconcilers: Vec<Registration>,
+    pub(crate) opensergo: Option<PlaneConfig>,
     pub(crate) config: Configured,
 }
 

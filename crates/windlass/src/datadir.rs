@@ -28,6 +28,10 @@ const HOLDER: &str = "LOCK";
 /// What the controllers are called among the services.
 pub(crate) const CONTROLLERS: &str = "controllers";
 
+/// What the OpenSergo control plane is called among them, and where it says how it is.
+pub(crate) const OPENSERGO: &str = "opensergo";
+pub(crate) const OPENSERGO_STATUS: &str = "opensergo-status";
+
 /// What runs where, by service.
 pub(crate) type Endpoints = BTreeMap<String, String>;
 

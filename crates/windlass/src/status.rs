@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Characters of an error that fit a line.
 const MOST_ERROR: usize = 100;
 
-/// More than any list of checks needs.
-const MAX_ANSWER_BYTES: u64 = 1 << 20;
+/// More than any page has.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// Prints what every check says; an error if any fails.
 pub(crate) fn run(data_dir: &DataDir, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -67,10 +67,7 @@ const CONTROLLER_HEADER: [&str; 5] = ["CONTROLLER", "STATE", "WAITING", "FAILING
 
 /// How each controller is, as rows.
 fn controllers(url: &str) -> anyhow::Result<Vec<Vec<String>>> {
-    let address: SocketAddr = url.strip_prefix("http://").unwrap_or(url).parse().context("not an address")?;
-    let mut stream = connect(address)?;
-    let Answer { body, .. } = talk(&mut stream, address, "/status", None)?;
-    let all: Vec<Value> = serde_json::from_str(&body).context("it says something else")?;
+    let all: Vec<Value> = serde_json::from_str(&fetch(url, "/status")?).context("it says something else")?;
     let text = |one: &Value, field: &str| match &one[field] {
         Value::Null => String::new(),
         Value::String(text) => text.chars().take(MOST_ERROR).collect(),
@@ -78,6 +75,18 @@ fn controllers(url: &str) -> anyhow::Result<Vec<Vec<String>>> {
     };
     let fields = ["name", "state", "queueLength", "failing", "lastError"];
     Ok(all.iter().map(|one| fields.map(|field| text(one, field)).to_vec()).collect())
+}
+
+/// What a page says that is served in plain text.
+pub(crate) fn fetch(url: &str, path: &str) -> anyhow::Result<String> {
+    let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
+    let address: SocketAddr =
+        address.parse().context("expected an address such as http://127.0.0.1:18002")?;
+    let Answer { code, body } = talk(&mut connect(address)?, address, path, None)?;
+    match code {
+        200 => Ok(body),
+        _ => bail!("it answered {code}: {}", body.trim()),
+    }
 }
 
 fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {

@@ -17,9 +17,10 @@ use windlass_housekeeping::Options;
 use crate::{
     args::UpPlan,
     controllers::{self, Controllers, Plan},
-    datadir::{self, CONTROLLERS, DataDirectory, Endpoints},
+    datadir::{self, CONTROLLERS, DataDirectory, Endpoints, OPENSERGO, OPENSERGO_STATUS},
     flags::Backend,
-    serve::ApiService,
+    opensergo::{OpensergoService, Rules},
+    serve::{ApiService, descriptors},
     signals::Signals,
 };
 
@@ -42,11 +43,15 @@ async fn until_stopped(plan: UpPlan, out: &mut dyn Write) -> anyhow::Result<()> 
         started = start(plan, &directory) => started?,
         _ = signals.next() => return Ok(()),
     };
-    let (mut apiserver, controllers) = started;
+    let Started { mut apiserver, controllers, opensergo } = started;
     let mut endpoints = Endpoints::from([("apiserver".to_owned(), apiserver.url.clone())]);
     endpoints.extend(apiserver.insecure_url.clone().map(|url| ("insecure".to_owned(), url)));
     let pages = controllers.as_ref().and_then(|controllers| controllers.url.clone());
     endpoints.extend(pages.map(|url| (CONTROLLERS.to_owned(), url)));
+    if let Some(service) = &opensergo {
+        endpoints.insert(OPENSERGO.to_owned(), service.address.to_string());
+        endpoints.insert(OPENSERGO_STATUS.to_owned(), service.status_url.clone());
+    }
     directory.write_endpoints(&endpoints)?;
     // Whoever started us may have closed stdout; that is no reason to stop.
     let _ = out.write_all(banner(&endpoints, directory.path(), &storage, begin.elapsed()).as_bytes());
@@ -58,7 +63,10 @@ async fn until_stopped(plan: UpPlan, out: &mut dyn Write) -> anyhow::Result<()> 
     };
     directory.forget_endpoints();
     let ended = async {
-        // Controllers are clients: they go first, and give back what they hold.
+        // All of these are clients: they go first, and give back what they hold.
+        if let Some(opensergo) = opensergo {
+            opensergo.stop().await;
+        }
         if let Some(controllers) = controllers {
             controllers.stop().await;
         }
@@ -80,27 +88,47 @@ async fn until_stopped(plan: UpPlan, out: &mut dyn Write) -> anyhow::Result<()> 
     }
 }
 
-/// Starts the server, and then the controllers that are its clients.
-async fn start(
-    plan: UpPlan,
-    directory: &Arc<DataDirectory>,
-) -> anyhow::Result<(ApiService, Option<Controllers>)> {
-    let UpPlan { server, housekeeping, reconcilers, config } = plan;
+/// What has been started.
+struct Started {
+    apiserver: ApiService,
+    controllers: Option<Controllers>,
+    opensergo: Option<OpensergoService>,
+}
+
+/// Starts the server, and then its clients.
+async fn start(plan: UpPlan, directory: &Arc<DataDirectory>) -> anyhow::Result<Started> {
+    let UpPlan { server, housekeeping, reconcilers, opensergo, config } = plan;
     let is_shared = matches!(server.backend, Backend::Etcd(_));
+    let bind = server.bind.ip();
     let apiserver = ApiService::start(server, directory).await?;
-    let Some(client) = apiserver.client().filter(|_| housekeeping || !reconcilers.is_empty()) else {
-        return Ok((apiserver, None));
+    let Some(client) = apiserver.client() else {
+        return Ok(Started { apiserver, controllers: None, opensergo: None });
     };
     let options = Options { root_ca: Some(Arc::clone(&apiserver.root_ca)), ..Options::default() };
     let housekeeping = housekeeping.then_some(options);
     let pages = Some(controllers::any_port());
     let plan = Plan { housekeeping, reconcilers, config, is_shared, pages };
-    let controllers = async {
-        controllers::install(&client, &controllers::definitions(&plan.reconcilers)?).await?;
-        Controllers::start(client, plan).await
+    let clients = async {
+        let rules = controllers::of_rules().filter(|_| opensergo.is_some());
+        let definitions = controllers::written(controllers::brought(&plan.reconcilers).chain(rules))?;
+        controllers::install(&client, &definitions).await?;
+        let has_controllers = plan.housekeeping.is_some() || !plan.reconcilers.is_empty();
+        let controllers = match has_controllers {
+            true => Some(Controllers::start(client.clone(), plan).await?),
+            false => None,
+        };
+        let opensergo = match opensergo {
+            // The API server is to be reached, however many are subscribed.
+            Some(config) => {
+                let most = Some(descriptors() / 2);
+                Some(OpensergoService::start(config, bind, Rules::Cluster(client), most).await?)
+            }
+            None => None,
+        };
+        Ok((controllers, opensergo))
     };
-    match controllers.await {
-        Ok(controllers) => Ok((apiserver, Some(controllers))),
+    match clients.await {
+        Ok((controllers, opensergo)) => Ok(Started { apiserver, controllers, opensergo }),
         Err(error) => {
             // The server is well; why it ends is what people need to know.
             let _ = apiserver.drain().await;
@@ -116,10 +144,10 @@ fn banner(endpoints: &Endpoints, directory: &Path, storage: &str, took: Duration
         format!("Windlass {} is ready, after {} ms.", env!("CARGO_PKG_VERSION"), took.as_millis()),
         String::new(),
     ];
-    lines.extend(endpoints.iter().map(|(service, url)| format!("  {service:<11} {url}")));
-    lines.push(format!("  {:<11} {}", "data", directory.display()));
-    lines.push(format!("  {:<11} {storage}", "store"));
-    lines.push(format!("  {:<11} {}", "kubeconfig", kubeconfig.display()));
+    lines.extend(endpoints.iter().map(|(service, url)| format!("  {service:<16} {url}")));
+    lines.push(format!("  {:<16} {}", "data", directory.display()));
+    lines.push(format!("  {:<16} {storage}", "store"));
+    lines.push(format!("  {:<16} {}", "kubeconfig", kubeconfig.display()));
     lines.push(format!("\nNext: kubectl --kubeconfig {} get ns", quoted(&kubeconfig)));
     lines.push("Ctrl-C stops it.\n".to_owned());
     lines.join("\n")
@@ -149,10 +177,10 @@ mod tests {
             format!(
                 "Windlass {version} is ready, after 42 ms.
 
-  apiserver   https://127.0.0.1:6443
-  data        ./windlass-data
-  store       embedded
-  kubeconfig  ./windlass-data/admin.kubeconfig
+  apiserver        https://127.0.0.1:6443
+  data             ./windlass-data
+  store            embedded
+  kubeconfig       ./windlass-data/admin.kubeconfig
 
 Next: kubectl --kubeconfig ./windlass-data/admin.kubeconfig get ns
 Ctrl-C stops it.

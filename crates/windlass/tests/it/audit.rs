@@ -18,6 +18,8 @@ fn a_bad_audit_policy_exits_with_64_and_its_field_is_named() {
             "up",
             "--secure-port",
             "0",
+            "--opensergo-port",
+            "0",
             "--audit-policy-file",
             "policy.yaml",
             "--audit-log-path",

@@ -53,7 +53,7 @@ fn run_on_a_store(commands: &[&str], document: &Path) {
 }
 
 /// Begins with a server that is ready, and ends it however the commands end.
-const SERVER: &str = "windlass up --secure-port 0 >/dev/null &
+const SERVER: &str = "windlass up --secure-port 0 --opensergo-port 0 >/dev/null &
 server=$!
 trap 'kill $server; wait $server' EXIT
 until [ -e windlass-data/endpoints.json ]; do kill -0 $server; sleep 0.05; done";

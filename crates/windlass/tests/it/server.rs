@@ -37,9 +37,13 @@ impl Server {
     #[track_caller]
     pub(crate) fn start(directory: &Path, flags: &[&str]) -> Self {
         let log = fs::File::create(directory.join("stderr")).expect("a file");
+        let own: &[&str] = match flags.contains(&"apiserver") {
+            true => &["--secure-port", "0"],
+            false => &["--secure-port", "0", "--opensergo-port", "0"],
+        };
         let mut child = windlass(directory)
             .args(flags)
-            .args(["--secure-port", "0"])
+            .args(own)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -41,7 +41,10 @@ fn when_it_is_ready_everything_is_in_the_directory_and_private() {
     ] {
         assert_eq!(mode(&data_dir.join(name)), expected, "{name}");
     }
-    assert_eq!(server.endpoints.keys().collect::<Vec<_>>(), ["apiserver", "controllers"]);
+    assert_eq!(
+        server.endpoints.keys().collect::<Vec<_>>(),
+        ["apiserver", "controllers", "opensergo", "opensergo-status"]
+    );
     assert!(server.endpoints["apiserver"].starts_with("https://127.0.0.1:"), "{:?}", server.endpoints);
 }
 
