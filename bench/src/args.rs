@@ -15,7 +15,8 @@ use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
   windlass-bench store --only writes --etcd none   one part of it
   windlass-bench apiserver                         the API server, some minutes
   windlass-bench apiserver --kubeconfig FILE       the same load on any other API server
-  windlass-bench runtime                           the controller runtime, a minute"
+  windlass-bench runtime                           the controller runtime, a minute
+  windlass-bench opensergo                         the OpenSergo control plane, some minutes"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -30,7 +31,9 @@ pub(crate) enum Command {
     /// Measure the API server
     Apiserver(ApiArgs),
     /// Measure the controller runtime
-    Runtime(RuntimeArgs),
+    Runtime(OwnArgs),
+    /// Measure the OpenSergo control plane
+    Opensergo(OwnArgs),
     /// Keep the objects of a server and say what that takes; run by `runtime` in a process of its own
     #[command(hide = true)]
     Keep(KeepArgs),
@@ -119,9 +122,9 @@ pub(crate) enum ApiPart {
     Start,
 }
 
-/// How to measure the controller runtime.
+/// How to measure what runs against a server of ours.
 #[derive(Debug, Flags)]
-pub(crate) struct RuntimeArgs {
+pub(crate) struct OwnArgs {
     /// Measure less and for a shorter time
     #[arg(long)]
     pub(crate) quick: bool,

@@ -3,11 +3,12 @@
 //! A disk drifts by a factor of two from one minute to the next and machines differ by more, so no number here
 //! is judged by itself: each is divided by what the bare disk, the bare map or another store does in the same
 //! minute, and goals are set on the quotient. Nothing here is part of what ships. Start at `store/mod.rs`,
-//! `apiserver/mod.rs` and `runtime/mod.rs`.
+//! `apiserver/mod.rs`, `runtime/mod.rs` and `opensergo/mod.rs`.
 
 mod apiserver;
 mod args;
 mod machine;
+mod opensergo;
 mod process;
 mod report;
 mod runtime;
@@ -56,6 +57,10 @@ fn run(command: Command) -> anyhow::Result<()> {
             },
             Command::Runtime(args) => tokio::select! {
                 outcome = runtime::run(&args) => outcome,
+                _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            },
+            Command::Opensergo(args) => tokio::select! {
+                outcome = opensergo::run(&args) => outcome,
                 _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
             },
             Command::Keep(args) => runtime::keep(&args).await,

@@ -28,7 +28,7 @@ impl Goal {
     fn excess(self, measured: f64) -> f64 {
         match self {
             Goal::AtLeast(bound) => (bound - measured) / bound,
-            Goal::AtMost(bound) => (measured - bound) / bound,
+            Goal::AtMost(bound) => (measured - bound) / bound.max(f64::MIN_POSITIVE),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! has a server of its own, a real process spoken to over TLS, and a bounded time. Start at [`run`].
 
 mod bare;
-mod client;
+pub(crate) mod client;
 mod creates;
 mod custom;
 mod drive;

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 pub(crate) use self::keep::keep;
 use crate::{
     apiserver::{objects, target},
-    args::{Keeper, RuntimeArgs},
+    args::{Keeper, OwnArgs},
     machine::Machine,
     print,
     process::{self, Process},
@@ -37,8 +37,8 @@ struct Scale {
 const CONTROLLERS: usize = 100;
 
 /// Measures everything, and prints each part as it is done.
-pub(crate) async fn run(args: &RuntimeArgs) -> anyhow::Result<()> {
-    let RuntimeArgs { quick, tiny, directory, server, markdown } = args;
+pub(crate) async fn run(args: &OwnArgs) -> anyhow::Result<()> {
+    let OwnArgs { quick, tiny, directory, server, markdown } = args;
     let scale = match (tiny, quick) {
         (true, _) => Scale { many: 200, few: 20, turns: 1, reconciles: 500 },
         (_, true) => Scale { many: 20_000, few: 1_000, turns: 3, reconciles: 50_000 },
