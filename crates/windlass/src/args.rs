@@ -13,6 +13,7 @@ use crate::{
     controllers::{Configured, bundled},
     flags::{ServeConfig, ServerArgs},
     hub::{HubArgs, ReconcilerArgs},
+    opensergo::OpensergoArgs,
     token::TokenCommand,
 };
 
@@ -144,6 +145,8 @@ A configuration names what differs from the defaults, and is read again when it 
     #[command(after_help = "Example:
   windlass crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Tell SDKs of rules over gRPC, or see what they would be told
+    Opensergo(OpensergoArgs),
     /// Print the administrator's kubeconfig
     #[command(after_help = "Examples:
   windlass kubeconfig > windlass.kubeconfig
@@ -190,6 +193,7 @@ impl UpArgs {
         Ok(UpPlan {
             housekeeping: runs(Service::Housekeeping),
             reconcilers: if samples { bundled() } else { vec![] },
+            opensergo: runs(Service::Opensergo),
             config: Configured::read(self.hub_config.as_deref(), "--hub-config")?,
             server: self.server.config()?,
         })
@@ -212,6 +216,7 @@ impl ApiserverArgs {
         Ok(UpPlan {
             housekeeping: !self.without_housekeeping,
             reconcilers: vec![],
+            opensergo: false,
             config: Configured::default(),
             server: self.server.config()?,
         })
@@ -224,6 +229,8 @@ pub(crate) struct UpPlan {
     pub(crate) server: ServeConfig,
     pub(crate) housekeeping: bool,
     pub(crate) reconcilers: Vec<Registration>,
+    /// Whether rules are governed, too.
+    pub(crate) opensergo: bool,
     pub(crate) config: Configured,
 }
 

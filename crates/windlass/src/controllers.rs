@@ -242,9 +242,21 @@ pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// The definitions of the kinds that reconcilers bring along, as other clients would write them.
-pub(crate) fn definitions(reconcilers: &[Registration]) -> anyhow::Result<Vec<Value>> {
-    let definitions = reconcilers.iter().filter_map(|registration| registration.crd);
+/// Makes a definition.
+pub(crate) type Define = fn() -> CustomResourceDefinition;
+
+/// The definitions of the kinds that reconcilers bring along.
+pub(crate) fn brought(reconcilers: &[Registration]) -> impl Iterator<Item = Define> {
+    reconcilers.iter().filter_map(|registration| registration.crd)
+}
+
+/// The definitions of rules.
+pub(crate) fn of_rules() -> impl Iterator<Item = Define> {
+    windlass_opensergo::kinds::KINDS.iter().map(|kind| kind.definition)
+}
+
+/// Definitions as other clients would write them.
+pub(crate) fn written(definitions: impl Iterator<Item = Define>) -> anyhow::Result<Vec<Value>> {
     let written = definitions.map(|definition| {
         let mut definition = serde_json::to_value(definition())?;
         without_points(&mut definition);

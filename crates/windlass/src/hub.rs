@@ -15,7 +15,7 @@ use windlass_runtime::{GraphFormat, Registration};
 
 use crate::{
     args::Usage,
-    controllers::{Configured, Controllers, Plan, bundled, definitions},
+    controllers::{Configured, Controllers, Plan, brought, bundled, of_rules, written},
     signals::Signals,
     table::table,
 };
@@ -78,7 +78,7 @@ pub(crate) fn run_one(args: &ReconcilerArgs, out: &mut dyn Write) -> anyhow::Res
 
 /// Prints the definitions of all bundled kinds.
 pub(crate) fn print_definitions(out: &mut dyn Write) -> anyhow::Result<()> {
-    for definition in definitions(&bundled())? {
+    for definition in written(brought(&bundled()).chain(of_rules()))? {
         write!(out, "---\n{}", serde_saphyr::to_string(&definition)?)?;
     }
     Ok(())

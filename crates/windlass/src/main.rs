@@ -15,6 +15,7 @@ mod hub;
 mod issuers;
 mod kubeconfig;
 mod logs;
+mod opensergo;
 mod pki;
 mod reload;
 mod serve;
@@ -58,6 +59,7 @@ fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
         Command::Hub(args) => hub::run(&args, out),
         Command::Reconciler(args) => hub::run_one(&args, out),
         Command::Crds => hub::print_definitions(out),
+        Command::Opensergo(args) => opensergo::run(args, out),
         Command::Kubeconfig { data_dir, path } => kubeconfig::run(&data_dir, path, out),
         Command::Status(data_dir) => status::run(&data_dir, out),
         Command::Store(command) => store::run(command, out),

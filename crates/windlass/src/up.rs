@@ -85,10 +85,11 @@ async fn start(
     plan: UpPlan,
     directory: &Arc<DataDirectory>,
 ) -> anyhow::Result<(ApiService, Option<Controllers>)> {
-    let UpPlan { server, housekeeping, reconcilers, config } = plan;
+    let UpPlan { server, housekeeping, reconcilers, opensergo, config } = plan;
     let is_shared = matches!(server.backend, Backend::Etcd(_));
     let apiserver = ApiService::start(server, directory).await?;
-    let Some(client) = apiserver.client().filter(|_| housekeeping || !reconcilers.is_empty()) else {
+    let has_controllers = housekeeping || !reconcilers.is_empty();
+    let Some(client) = apiserver.client().filter(|_| has_controllers || opensergo) else {
         return Ok((apiserver, None));
     };
     let options = Options { root_ca: Some(Arc::clone(&apiserver.root_ca)), ..Options::default() };
@@ -96,11 +97,16 @@ async fn start(
     let pages = Some(controllers::any_port());
     let plan = Plan { housekeeping, reconcilers, config, is_shared, pages };
     let controllers = async {
-        controllers::install(&client, &controllers::definitions(&plan.reconcilers)?).await?;
-        Controllers::start(client, plan).await
+        let rules = controllers::of_rules().filter(|_| opensergo);
+        let definitions = controllers::written(controllers::brought(&plan.reconcilers).chain(rules))?;
+        controllers::install(&client, &definitions).await?;
+        if !has_controllers {
+            return Ok(None);
+        }
+        Controllers::start(client, plan).await.map(Some)
     };
     match controllers.await {
-        Ok(controllers) => Ok((apiserver, Some(controllers))),
+        Ok(controllers) => Ok((apiserver, controllers)),
         Err(error) => {
             // The server is well; why it ends is what people need to know.
             let _ = apiserver.drain().await;
