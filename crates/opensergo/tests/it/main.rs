@@ -1,5 +1,6 @@
 //! The crate from outside.
 
 mod definitions;
+mod document;
 mod golden;
 mod hostile;

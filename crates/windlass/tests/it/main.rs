@@ -4,6 +4,7 @@ mod audit;
 mod docs;
 mod house;
 mod localhost;
+mod rules;
 mod server;
 mod store_tools;
 mod support;

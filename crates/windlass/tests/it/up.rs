@@ -263,7 +263,9 @@ fn a_configuration_of_the_hub_that_is_wrong_exits_with_64_and_the_field_is_named
 fn the_kinds_and_the_phases_that_are_bundled_are_printed() {
     let here = here();
     let kinds = stdout(windlass(here.path()).arg("crds"), 0);
-    for name in ["foos.samplecontroller.k8s.io", "networks.samplecrd.k8s.io", "ats.demo.wukong.com"] {
+    let rules = windlass_opensergo::kinds::KINDS.iter().map(|kind| format!("{}.{}", kind.plural, kind.group));
+    let samples = ["foos.samplecontroller.k8s.io", "networks.samplecrd.k8s.io", "ats.demo.wukong.com"];
+    for name in samples.map(str::to_owned).into_iter().chain(rules) {
         assert!(kinds.contains(&format!("name: {name}")), "{kinds}");
     }
     let graph = ["reconciler", "redis-migration", "--graph"];
