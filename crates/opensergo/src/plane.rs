@@ -42,8 +42,10 @@ pub const MOST_CONTENT: usize = 4 * 1024 * 1024 - 64 * 1024;
 /// How long it may take to see everything there is. After that, what was seen last is what is told.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
-/// How long to wait between two looks at everything there is.
+/// How long to wait between two looks at everything there is: at least, and in times of what a look takes. However often
+/// clients subscribe, the API server has more to do than to answer them.
 const BETWEEN: Duration = Duration::from_millis(100);
+const BETWEEN_LOOKS: u32 = 4;
 
 /// What can be set.
 #[derive(Clone, Debug)]
@@ -412,6 +414,7 @@ impl Plane {
             while let Ok(more) = greetings.try_recv() {
                 waiting.push(more);
             }
+            let begun = Instant::now();
             let caught_up = async {
                 let revision = source.catch_up(kind).await;
                 let _ = seen.wait_for(|seen| *seen >= Some(revision)).await;
@@ -430,7 +433,7 @@ impl Plane {
                     stream.changed.notify_one();
                 }
             }
-            sleep(BETWEEN).await;
+            sleep(BETWEEN.max(begun.elapsed() * BETWEEN_LOOKS).min(CATCH_UP)).await;
         }
     }
 }

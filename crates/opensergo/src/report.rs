@@ -40,8 +40,9 @@ use crate::{
 /// How often something is written. Answers of many clients become one.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How many are written at once.
-const AT_ONCE: usize = 8;
+/// How many are written at once, and in a period: rules that change all the time are reported on now and then.
+const AT_ONCE: usize = 4;
+const MOST_WRITTEN: usize = 200;
 
 /// What it calls itself to the API server.
 const COMPONENT: &str = "windlass-opensergo";
@@ -117,19 +118,21 @@ impl Reporter {
                 }
             }
             let mut deliveries = HashMap::new();
-            let due: Vec<_> = objects
-                .into_iter()
-                .filter_map(|(kind, key)| {
-                    Some((self.due(kind, &key, alive.as_ref(), &mut deliveries)?, kind, key))
-                })
-                .collect();
+            let mut due = vec![];
+            for (kind, key) in objects {
+                if due.len() == MOST_WRITTEN {
+                    again.insert((kind, key));
+                } else if let Some(one) = self.due(kind, &key, alive.as_ref(), &mut deliveries) {
+                    due.push((one, kind, key));
+                }
+            }
             let written = stream::iter(due)
                 .map(|(due, kind, key)| async move {
                     let is_written = self.write(kind, &key, due).await;
                     (!is_written).then_some((kind, key))
                 })
                 .buffer_unordered(AT_ONCE);
-            again = written.filter_map(async |failed| failed).collect().await;
+            again.extend(written.filter_map(async |failed| failed).collect::<Vec<_>>().await);
         }
     }
 

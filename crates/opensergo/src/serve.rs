@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::{sleep, timeout},
@@ -32,8 +32,9 @@ use crate::{
 /// A peer that says nothing is asked after this long whether it is there, and has as long to say so.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
-/// How long a handshake may take.
+/// How long it may take until a client speaks HTTP/2, and what that begins with.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How long streams may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -105,7 +106,7 @@ pub async fn serve(
         .http2_max_header_list_size(MOST_HEADERS)
         .add_service(TransportService::new(plane, access, stop.clone()))
         .add_service(health_service);
-    for service in [reflection().build_v1().ok()].into_iter().flatten() {
+    if let Ok(service) = reflection().build_v1() {
         server = server.add_service(service);
     }
     if let Ok(service) = reflection().build_v1alpha() {
@@ -154,48 +155,55 @@ async fn accept(listening: Listening, tx: mpsc::Sender<io::Result<Connection>>, 
         let _ = stream.set_nodelay(true);
         let (tls, tx) = (tls.clone(), tx.clone());
         tokio::spawn(async move {
-            let shaken = match tls {
-                None => Ok(Connection::plain(stream, address, slot)),
-                Some(tls) => {
-                    let config = tls.borrow().clone();
-                    let shaking = TlsAcceptor::from(config).accept(stream);
-                    match timeout(HANDSHAKE, shaking).await {
-                        Ok(Ok(stream)) => Ok(Connection::secure(stream, address, slot)),
-                        Ok(Err(error)) => Err(error.to_string()),
-                        Err(_) => Err("it took too long".to_owned()),
-                    }
-                }
-            };
-            match shaken {
-                Ok(connection) => drop(tx.send(Ok(connection)).await),
-                Err(error) => tracing::debug!(%address, error, "a handshake failed"),
+            match timeout(HANDSHAKE, shake(stream, tls, address, slot)).await {
+                Ok(Ok(connection)) => drop(tx.send(Ok(connection)).await),
+                Ok(Err(error)) => tracing::debug!(%address, %error, "a handshake failed"),
+                Err(_) => tracing::debug!(%address, "a handshake took too long"),
             }
         });
     }
+}
+
+/// Waits until the client speaks.
+async fn shake(
+    stream: TcpStream,
+    tls: Option<watch::Receiver<Arc<ServerConfig>>>,
+    address: SocketAddr,
+    slot: OwnedSemaphorePermit,
+) -> io::Result<Connection> {
+    let (io, identity) = match tls {
+        None => (Io::Plain(stream), None),
+        Some(tls) => {
+            let config = tls.borrow().clone();
+            let stream = TlsAcceptor::from(config).accept(stream).await?;
+            let certificates = stream.get_ref().1.peer_certificates();
+            let identity = certificates.and_then(|certificates| owner(certificates.first()?)).map(Arc::new);
+            (Io::Secure(Box::new(stream)), identity)
+        }
+    };
+    let peer = Peer { address, identity };
+    let mut connection = Connection { io, peer, unread: &[], _slot: slot };
+    let mut preface = [0; PREFACE.len()];
+    connection.read_exact(&mut preface).await?;
+    if preface != *PREFACE {
+        return Err(io::Error::other("it does not speak HTTP/2"));
+    }
+    connection.unread = PREFACE;
+    Ok(connection)
 }
 
 /// A connection.
 struct Connection {
     io: Io,
     peer: Peer,
+    /// What has been read to see who speaks, and is read again.
+    unread: &'static [u8],
     _slot: OwnedSemaphorePermit,
 }
 
 enum Io {
     Plain(TcpStream),
     Secure(Box<TlsStream<TcpStream>>),
-}
-
-impl Connection {
-    fn plain(stream: TcpStream, address: SocketAddr, slot: OwnedSemaphorePermit) -> Self {
-        Connection { io: Io::Plain(stream), peer: Peer { address, identity: None }, _slot: slot }
-    }
-
-    fn secure(stream: TlsStream<TcpStream>, address: SocketAddr, slot: OwnedSemaphorePermit) -> Self {
-        let certificates = stream.get_ref().1.peer_certificates();
-        let identity = certificates.and_then(|certificates| owner(certificates.first()?)).map(Arc::new);
-        Connection { io: Io::Secure(Box::new(stream)), peer: Peer { address, identity }, _slot: slot }
-    }
 }
 
 /// Whose certificate it is: the common name is the user, organisations are groups.
@@ -221,7 +229,14 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().io {
+        let own = self.get_mut();
+        if !own.unread.is_empty() {
+            let (now, later) = own.unread.split_at(own.unread.len().min(buffer.remaining()));
+            buffer.put_slice(now);
+            own.unread = later;
+            return Poll::Ready(Ok(()));
+        }
+        match &mut own.io {
             Io::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Io::Secure(stream) => Pin::new(stream).poll_read(context, buffer),
         }
