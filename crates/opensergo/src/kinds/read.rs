@@ -206,9 +206,14 @@ impl<'a> Node<'a> {
         note(&mut self.findings.borrow_mut().problems, text);
     }
 
-    /// Makes a note that this asks for what nobody can be told.
+    /// Makes a note that this asks for what nobody can be told. An empty list or map asks for nothing.
     pub(crate) fn refuse_if_there(&self, why: &str) {
-        if self.is_there() {
+        let is_empty = |value: &Value| match value {
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            _ => false,
+        };
+        if self.value.is_some_and(|value| !is_empty(value)) {
             note(&mut self.findings.borrow_mut().problems, format!("{}: {why}", self.path));
         }
     }

@@ -177,13 +177,13 @@ fn headers(changes: &Node<'_>) -> Headers {
             ("add", HeaderAppendAction::AppendIfExistsOrAdd),
         ];
         let of = |(field, action): (&str, HeaderAppendAction)| {
-            let one = move |(key, value): (&str, Node<'_>)| HeaderValueOption {
-                header: Some(HeaderValue {
-                    key: key.to_owned(),
-                    value: value.optional_text().unwrap_or_default().to_owned(),
-                }),
-                append_action: action.into(),
-                keep_empty_value: false,
+            let one = move |(key, value): (&str, Node<'_>)| {
+                let value = value.optional_text().unwrap_or_default().to_owned();
+                HeaderValueOption {
+                    keep_empty_value: value.is_empty(),
+                    header: Some(HeaderValue { key: key.to_owned(), value }),
+                    append_action: action.into(),
+                }
             };
             operations.field(field).entries().into_iter().map(one).collect::<Vec<_>>()
         };
@@ -211,7 +211,10 @@ fn retries(retries: &Node<'_>) -> Option<RetryPolicy> {
     if !retries.is_there() {
         return None;
     }
-    retries.field("retryRemoteLocalities").refuse_if_there(UNKNOWN_TO_SUBSCRIBERS);
+    let remote = retries.field("retryRemoteLocalities");
+    if remote.flag() == Some(true) {
+        remote.refuse_if_there(UNKNOWN_TO_SUBSCRIBERS);
+    }
     let on = retries.field("retryOn").optional_text().unwrap_or(RETRY_ON);
     let mut conditions: Vec<&str> = vec![];
     let mut codes: Vec<u32> = vec![];

@@ -23,7 +23,10 @@ const PSEUDO_HEADERS: &[(&str, &str)] =
     &[("method", ":method"), ("scheme", ":scheme"), ("authority", ":authority")];
 
 /// What is known of connections alone.
-const OF_CONNECTIONS: &[&str] = &["port", "sourceLabels", "sourceNamespace", "gateways"];
+const OF_CONNECTIONS: &[&str] = &["port", "sourceLabels", "sourceNamespace"];
+
+/// What stands for all that ask by themselves, as subscribers do.
+const MESH: &str = "mesh";
 
 /// Which requests; all where nothing is said.
 pub(super) fn matching(sort: Option<&Node<'_>>) -> RouteMatch {
@@ -33,6 +36,10 @@ pub(super) fn matching(sort: Option<&Node<'_>>) -> RouteMatch {
     };
     for name in OF_CONNECTIONS {
         sort.field(name).refuse_if_there(UNKNOWN_TO_SUBSCRIBERS);
+    }
+    let gateways = sort.field("gateways");
+    if !gateways.texts().iter().any(|gateway| gateway == MESH) {
+        gateways.refuse_if_there(UNKNOWN_TO_SUBSCRIBERS);
     }
     let ignores_case = sort.field("ignoreUriCase").flag().unwrap_or_default();
     let path = path(pattern(&sort.field("uri")), ignores_case);

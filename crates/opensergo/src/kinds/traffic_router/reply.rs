@@ -21,6 +21,9 @@ const CODES: &[(i64, RedirectResponseCode)] = &[
     (308, RedirectResponseCode::PermanentRedirect),
 ];
 
+/// The port is that of the scheme, as it is without a word.
+const USUAL_PORT: &str = "FROM_PROTOCOL_DEFAULT";
+
 /// Units of time, and how many nanoseconds they have.
 const UNITS: &[(&str, f64)] =
     &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
@@ -30,7 +33,10 @@ const LONGEST: f64 = 100.0 * 366.0 * 86_400.0 * 1e9;
 
 /// Sends a client elsewhere.
 pub(super) fn redirect(redirect: &Node<'_>) -> RedirectAction {
-    redirect.field("derivePort").refuse_if_there(UNKNOWN_TO_SUBSCRIBERS);
+    let derived = redirect.field("derivePort");
+    if derived.optional_text() != Some(USUAL_PORT) {
+        derived.refuse_if_there(UNKNOWN_TO_SUBSCRIBERS);
+    }
     let code = redirect.field("redirectCode");
     let given: Option<i64> = code.optional_whole(0..=i64::from(i32::MAX));
     let meant = CODES.iter().find(|(number, _)| Some(*number) == given).map(|(_, meaning)| *meaning);
@@ -79,6 +85,7 @@ fn duration(text: &str) -> Option<Duration> {
         nanos += number.parse::<f64>().ok()? * factor;
         rest = after;
     }
+    let nanos = nanos.round();
     let is_right = !text.is_empty() && nanos <= LONGEST;
     is_right.then_some(Duration { seconds: (nanos / 1e9) as i64, nanos: (nanos % 1e9) as i32 })
 }
