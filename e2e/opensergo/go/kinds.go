@@ -35,6 +35,8 @@ func init() {
 		{"fault-tolerance.opensergo.io", "ConcurrencyLimitStrategy", &rules.ConcurrencyLimitStrategy{}},
 		{"fault-tolerance.opensergo.io", "CircuitBreakerStrategy", &rules.CircuitBreakerStrategy{}},
 		{"traffic.opensergo.io", "TrafficRouter", &route.RouteConfiguration{}},
+		// One that no control plane has.
+		{"nowhere.opensergo.io", "UnheardOf", &rules.ThrottlingStrategy{}},
 	} {
 		kind := furtherKind{further.group, further.simple}
 		kinds[further.simple] = kind

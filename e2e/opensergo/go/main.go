@@ -7,6 +7,7 @@
 //	start                            connects; what is subscribed before that is subscribed then
 //	subscribe NAMESPACE APP KIND     asks for rules; KIND is its simple name
 //	unsubscribe NAMESPACE APP KIND   asks for no more of them
+//	refuse NAMESPACE APP KIND        lets the subscriber answer with an error from now on
 //	cached NAMESPACE APP KIND        shows what the SDK has in its cache
 //	close                            ends; the SDK has no other way to leave
 //
@@ -48,7 +49,7 @@ func run(arguments []string) error {
 	}
 	out := &report{}
 	logging.SetConsoleLogger(&complaints{out})
-	driver := &driver{client.NewOpenSergoClient(arguments[0], port), out}
+	driver := &driver{client: client.NewOpenSergoClient(arguments[0], port), out: out}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
@@ -63,8 +64,9 @@ func run(arguments []string) error {
 }
 
 type driver struct {
-	client *client.OpenSergoClient
-	out    *report
+	client  *client.OpenSergoClient
+	out     *report
+	refused sync.Map // of subscribe.SubscribeKey
 }
 
 func (d *driver) do(words []string) error {
@@ -89,6 +91,9 @@ func (d *driver) do(words []string) error {
 		line := about("unsubscribe", *key)
 		line["ok"] = d.client.UnsubscribeConfig(*key)
 		return d.out.print(line)
+	case "refuse":
+		d.refused.Store(*key, true)
+		return d.out.print(about("refuse", *key))
 	case "cached":
 		line := about("cached", *key)
 		if held := d.client.SubscribeDataCache().GetSubscribedData(*key); held != nil {
@@ -135,7 +140,13 @@ func (s *subscriber) OnSubscribeDataUpdate(key subscribe.SubscribeKey, data any)
 	if err := s.driver.describe(line, key, data); err != nil {
 		return false, err
 	}
-	return true, s.driver.out.print(line)
+	if err := s.driver.out.print(line); err != nil {
+		return false, err
+	}
+	if _, refused := s.driver.refused.Load(key); refused {
+		return false, fmt.Errorf("refused as told")
+	}
+	return true, nil
 }
 
 // A report is the output, which the SDK's goroutines share.

@@ -6,6 +6,7 @@ import com.google.protobuf.MessageOrBuilder;
 import com.google.protobuf.util.JsonFormat;
 import io.opensergo.ConfigKind;
 import io.opensergo.OpenSergoClient;
+import io.opensergo.OpenSergoSubscribeClientObserver;
 import io.opensergo.proto.router.v1.ClusterFallbackConfig_ClusterConfig;
 import io.opensergo.subscribe.OpenSergoConfigSubscriber;
 import io.opensergo.subscribe.SubscribeKey;
@@ -13,10 +14,13 @@ import io.opensergo.subscribe.SubscribedData;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BooleanSupplier;
 import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogManager;
@@ -37,9 +41,12 @@ public final class Driver {
                     .add(ClusterFallbackConfig_ClusterConfig.getDescriptor())
                     .build());
 
+    private static final Duration PATIENCE = Duration.ofSeconds(5);
+
     private final String host;
     private final int port;
     private final Set<SubscribeKey> subscribed = new LinkedHashSet<>();
+    private final Set<SubscribeKey> refused = ConcurrentHashMap.newKeySet();
     private OpenSergoClient client;
 
     private Driver(String host, int port) {
@@ -75,7 +82,11 @@ public final class Driver {
                 break;
             case "unsubscribe":
                 subscribed.remove(key);
+                letItAnswer();
                 line.addProperty("ok", client.unsubscribeConfig(key));
+                break;
+            case "refuse":
+                refused.add(key);
                 break;
             case "cached":
                 describe(line, client.getConfigCache().getDataFor(key));
@@ -106,17 +117,37 @@ public final class Driver {
     }
 
     /**
-     * Subscribes, and tells of what came before the SDK knew whom to tell: it registers the subscriber after it has
-     * asked, and a quick answer is then only in its cache.
+     * Subscribes, and waits for the answer. It tells of that itself when it was too quick: the SDK registers the
+     * subscriber after it has asked, and what comes before is only in its cache.
      */
-    private void subscribe(SubscribeKey key) {
+    private void subscribe(SubscribeKey key) throws InterruptedException {
         Told told = new Told(client);
+        SubscribedData before = client.getConfigCache().getDataFor(key);
+        letItAnswer();
         client.subscribeConfig(key, told);
-        SubscribedData held = client.getConfigCache().getDataFor(key);
-        synchronized (told) {
-            if (held != null && !told.something) {
-                told.onConfigUpdate(key, held.getData());
-            }
+        await(() -> client.getConfigCache().getDataFor(key) != before);
+        letItAnswer();
+        if (client.getConfigCache().getDataFor(key) != before && !told.something) {
+            told.tell(key);
+        }
+    }
+
+    /**
+     * Waits until the SDK has acknowledged what it got. It does so in a thread of its own without a lock, and two that
+     * write at once break the stream, so that nothing may be asked meanwhile.
+     */
+    private static void letItAnswer() throws InterruptedException {
+        String observer = OpenSergoSubscribeClientObserver.class.getName();
+        await(() -> Thread.getAllStackTraces().values().stream()
+                .flatMap(Arrays::stream)
+                .noneMatch(frame -> frame.getClassName().equals(observer)));
+    }
+
+    /** Waits until something is so, but not for ever: whoever reads the output notices what is missing. */
+    private static void await(BooleanSupplier state) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (!state.getAsBoolean() && System.nanoTime() < end) {
+            Thread.sleep(1);
         }
     }
 
@@ -159,20 +190,27 @@ public final class Driver {
     }
 
     /** A subscriber that prints what it is told. */
-    private static final class Told implements OpenSergoConfigSubscriber {
-        private final OpenSergoClient client;
-        private boolean something;
+    private final class Told implements OpenSergoConfigSubscriber {
+        private final OpenSergoClient from;
+        private volatile boolean something;
 
-        Told(OpenSergoClient client) {
-            this.client = client;
+        Told(OpenSergoClient from) {
+            this.from = from;
+        }
+
+        void tell(SubscribeKey key) {
+            something = true;
+            JsonObject line = about("data", key);
+            describe(line, from.getConfigCache().getDataFor(key));
+            print(line);
         }
 
         @Override
-        public synchronized boolean onConfigUpdate(SubscribeKey key, Object data) {
-            something = true;
-            JsonObject line = about("data", key);
-            describe(line, client.getConfigCache().getDataFor(key));
-            print(line);
+        public boolean onConfigUpdate(SubscribeKey key, Object data) {
+            tell(key);
+            if (refused.contains(key)) {
+                throw new IllegalStateException("refused as told");
+            }
             return true;
         }
     }
