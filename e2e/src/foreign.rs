@@ -13,7 +13,7 @@ use std::{
 use crate::{process::Running, server::Server};
 
 const GO: &str = "WINDLASS_GO";
-const GO_HINT: &str = "put Go 1.26 or newer on the PATH, or name it in WINDLASS_GO";
+pub(crate) const GO_HINT: &str = "put Go 1.26 or newer on the PATH, or name it in WINDLASS_GO";
 
 const PYTHON: &str = "WINDLASS_PYTHON";
 const PYTHON_HINT: &str = "install Python 3.9 or newer with its venv module, or name it in WINDLASS_PYTHON";
@@ -59,34 +59,37 @@ fn sources(language: &str) -> PathBuf {
 }
 
 /// Where things are made that outlive a run of the tests.
-fn workshop() -> PathBuf {
+pub(crate) fn workshop() -> PathBuf {
     let test = env::current_exe().expect("a test is a file");
     // TARGET/PROFILE/deps/TEST
     test.ancestors().nth(3).expect("cargo's folders").join("e2e")
 }
 
-fn chosen(variable: &str, usual: &str) -> PathBuf {
+pub(crate) fn chosen(variable: &str, usual: &str) -> PathBuf {
     env::var_os(variable).filter(|path| !path.is_empty()).unwrap_or_else(|| usual.into()).into()
 }
 
 #[track_caller]
-fn must_succeed(command: &mut Command, hint: &str) {
+pub(crate) fn must_succeed(command: &mut Command, hint: &str) {
     match command.status() {
         Ok(status) => assert!(status.success(), "{command:?} ended with {status}: {hint}"),
         Err(error) => panic!("{command:?} does not start: {error}: {hint}"),
     }
 }
 
-/// The built program. Go itself knows what of it has to be built again.
 fn informer() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let program = workshop().join("informer");
-        let mut command = Command::new(chosen(GO, "go"));
-        command.args(["build", "-o"]).arg(&program).arg(".").current_dir(sources("go"));
-        must_succeed(&mut command, GO_HINT);
-        program
-    })
+    BUILT.get_or_init(|| go_program("informer", &sources("go")))
+}
+
+/// The program that is built from Go sources. Go itself knows what of it has to be built again.
+#[track_caller]
+pub(crate) fn go_program(name: &str, sources: &Path) -> PathBuf {
+    let program = workshop().join(name);
+    let mut command = Command::new(chosen(GO, "go"));
+    command.args(["build", "-o"]).arg(&program).arg(".").current_dir(sources);
+    must_succeed(&mut command, GO_HINT);
+    program
 }
 
 /// A Python that has what the requirements ask for, in an environment of its own.

@@ -7,12 +7,14 @@
 mod binary;
 mod foreign;
 mod kubectl;
+mod opensergo;
 mod process;
 mod raw;
 mod server;
 mod words;
 
 pub use kubectl::{Kubectl, Ran};
+pub use opensergo::{Held, Sdk, Subscriber};
 pub use process::{Running, eventually};
 pub use raw::{Answer, NoAnswer, Raw};
 pub use rustix::process::Signal;

@@ -1,8 +1,8 @@
 //! Processes that run while a test goes on: reading what they print as it comes, and ending them.
 
 use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, ExitStatus, Stdio},
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::{Duration, Instant},
@@ -32,6 +32,7 @@ pub fn eventually<T>(mut attempt: impl FnMut() -> Result<T, String>) -> T {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
+    input: Option<ChildStdin>,
     lines: Receiver<String>,
     seen: String,
 }
@@ -42,7 +43,19 @@ impl Running {
     /// # Panics
     /// When it does not start; `hint` says what to do then.
     pub(crate) fn spawn(command: &mut Command, hint: &str) -> Self {
-        let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        Self::spawn_with(Stdio::null(), command, hint)
+    }
+
+    /// The same, and it can be told something.
+    ///
+    /// # Panics
+    /// As before.
+    pub(crate) fn spawn_listening(command: &mut Command, hint: &str) -> Self {
+        Self::spawn_with(Stdio::piped(), command, hint)
+    }
+
+    fn spawn_with(input: Stdio, command: &mut Command, hint: &str) -> Self {
+        let started = command.stdin(input).stdout(Stdio::piped()).spawn();
         let mut child = started.unwrap_or_else(|error| panic!("{command:?} does not start: {error}: {hint}"));
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let (line_tx, lines) = channel();
@@ -53,7 +66,21 @@ impl Running {
                 }
             }
         });
-        Self { child, lines, seen: String::new() }
+        let input = child.stdin.take();
+        Self { child, input, lines, seen: String::new() }
+    }
+
+    /// Writes a line to its standard input.
+    ///
+    /// # Panics
+    /// When it does not listen, any more.
+    #[track_caller]
+    pub(crate) fn tell(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("it was started to be told something");
+        let told = writeln!(input, "{line}").and_then(|()| input.flush());
+        told.unwrap_or_else(|error| {
+            panic!("it cannot be told {line:?}: {error}; it printed:\n{}", self.seen)
+        });
     }
 
     /// The next line it prints that contains `text`.
@@ -62,23 +89,32 @@ impl Running {
     /// When no such line comes in time, or the process ends before.
     #[track_caller]
     pub fn line_with(&mut self, text: &str) -> String {
+        let wanted = format!("a line with {text:?}");
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    self.seen.push_str(&line);
-                    self.seen.push('\n');
-                    if line.contains(text) {
-                        return line;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    panic!("no line with {text:?} in time; it printed:\n{}", self.seen)
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    panic!("it ended without a line with {text:?}; it printed:\n{}", self.seen)
-                }
+            let line = self.line_before(deadline, &wanted);
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// The next line it prints.
+    ///
+    /// # Panics
+    /// When none comes in time, or the process ends before; `wanted` says what it was to tell.
+    #[track_caller]
+    pub(crate) fn line_before(&mut self, deadline: Instant, wanted: &str) -> String {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(left) {
+            Ok(line) => {
+                self.seen.push_str(&line);
+                self.seen.push('\n');
+                line
+            }
+            Err(RecvTimeoutError::Timeout) => panic!("not in time: {wanted}; it printed:\n{}", self.seen),
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("it ended without {wanted}; it printed:\n{}", self.seen)
             }
         }
     }

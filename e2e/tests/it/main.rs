@@ -33,6 +33,7 @@ mod kubectl_validate;
 mod kubectl_wait;
 mod kubectl_watch;
 mod objects;
+mod opensergo_sdk;
 mod pages;
 #[path = "../../../crates/apiserver/tests/it/provider.rs"]
 #[allow(dead_code)]
