@@ -83,6 +83,8 @@ pub struct Told {
     pub version: i64,
     /// What.
     pub hash: u64,
+    /// Which of the contents that were looked up it was.
+    pub number: u64,
     /// When.
     pub at: Instant,
 }
@@ -98,8 +100,11 @@ pub struct Subscription {
     pub error: Option<String>,
     /// Whether an answer is expected.
     pub is_under_way: bool,
-    /// Since when the first content is waited for.
+    /// Since when the first content is waited for. Before it has been looked up, what is offered may be less than what
+    /// there is.
     waiting_since: Option<Instant>,
+    /// Whether it is to be told even what it knows.
+    must_tell: bool,
     /// What is to be told next, and since when that is so.
     next: Option<(Arc<Content>, Instant)>,
     /// What the next push is to be called.
@@ -116,9 +121,24 @@ impl Subscription {
             error: None,
             is_under_way: false,
             waiting_since: Some(now),
+            must_tell: true,
             next: None,
             request_id: None,
             again: AGAIN.0,
+        }
+    }
+
+    /// Takes up what there is, unless something newer is known.
+    fn take_up(&mut self, content: &Arc<Content>, now: Instant) {
+        let (next, since) = self.next.take().map_or((None, now), |(next, since)| (Some(next), since));
+        let newest = match next {
+            Some(next) if next.number > content.number => next,
+            _ => Arc::clone(content),
+        };
+        let is_known = self.sent.as_ref().is_some_and(|told| told.hash == newest.hash);
+        let is_old = self.sent.as_ref().is_some_and(|told| told.number > newest.number);
+        if self.must_tell || (!is_known && !is_old) {
+            self.next = Some((newest, since));
         }
     }
 
@@ -196,25 +216,18 @@ impl Subscriber {
 
     /// There is something new. What it knows already it is not told again.
     pub fn offer(&mut self, topic: &Topic, content: &Arc<Content>, now: Instant) -> bool {
-        // Before the first content has been looked up it may be less than what there is.
-        let Some(subscription) = self.topics.get_mut(topic).filter(|one| one.waiting_since.is_none()) else {
-            return false;
-        };
-        let is_known = subscription.sent.as_ref().is_some_and(|told| told.hash == content.hash);
-        match (is_known, &subscription.next) {
-            (true, _) => subscription.next = None,
-            (false, Some((_, since))) => subscription.next = Some((Arc::clone(content), *since)),
-            (false, None) => subscription.next = Some((Arc::clone(content), now)),
-        }
+        let Some(subscription) = self.topics.get_mut(topic) else { return false };
+        subscription.take_up(content, now);
         self.settle(topic);
-        !is_known
+        self.ready.contains(&ranked(topic))
     }
 
     /// The content that it waits for, whether or not it knows it.
     pub fn greet(&mut self, topic: &Topic, content: &Arc<Content>, now: Instant) -> bool {
         let Some(subscription) = self.topics.get_mut(topic) else { return false };
         subscription.waiting_since = None;
-        subscription.next = Some((Arc::clone(content), now));
+        subscription.must_tell = true;
+        subscription.take_up(content, now);
         self.settle(topic);
         true
     }
@@ -233,7 +246,7 @@ impl Subscriber {
         self.n_pushes += 1;
         let response_id =
             subscription.request_id.take().unwrap_or_else(|| format!("{:x}-{}", self.id, self.n_pushes));
-        subscription.is_under_way = true;
+        (subscription.is_under_way, subscription.must_tell) = (true, false);
         if self.asked.len() == MOST_UNANSWERED {
             self.asked.pop_front();
         }
@@ -249,7 +262,8 @@ impl Subscriber {
     /// A push is on its way, as this version.
     pub fn sent(&mut self, push: &Push, version: i64, now: Instant) {
         if let Some(subscription) = self.topics.get_mut(&push.topic) {
-            subscription.sent = Some(Told { version, hash: push.content.hash, at: now });
+            let Content { number, hash, .. } = *push.content;
+            subscription.sent = Some(Told { version, hash, number, at: now });
         }
     }
 
@@ -338,7 +352,10 @@ impl Subscriber {
 
     /// Puts a topic among those that can be sent, or not.
     fn settle(&mut self, topic: &Topic) {
-        let can_be_sent = self.topics.get(topic).is_some_and(|one| one.next.is_some() && !one.is_under_way);
+        let can_be_sent = self
+            .topics
+            .get(topic)
+            .is_some_and(|one| one.next.is_some() && !one.is_under_way && one.waiting_since.is_none());
         match can_be_sent {
             true => self.ready.insert(ranked(topic)),
             false => self.ready.remove(&ranked(topic)),
