@@ -380,17 +380,21 @@ impl Plane {
         let mut kinds: Vec<KindId> = kinds.into_iter().collect();
         kinds.sort_by_key(|kind| kind.kind().rank);
         for kind in kinds {
-            let topic = Topic { app: app.clone(), kind };
-            let listeners = self.listeners(&topic);
-            if listeners.is_empty() {
-                continue;
-            }
-            self.delivered(&topic);
-            let Some(content) = self.content(&topic) else { continue };
-            for stream in listeners {
-                if stream.state.lock().offer(&topic, &content, now) {
-                    stream.changed.notify_one();
-                }
+            self.offer(&Topic { app: app.clone(), kind }, now);
+        }
+    }
+
+    /// Offers everyone who has subscribed what there is of a topic.
+    fn offer(&self, topic: &Topic, now: Instant) {
+        let listeners = self.listeners(topic);
+        if listeners.is_empty() {
+            return;
+        }
+        self.delivered(topic);
+        let Some(content) = self.content(topic) else { return };
+        for stream in listeners {
+            if stream.state.lock().offer(topic, &content, now) {
+                stream.changed.notify_one();
             }
         }
     }
@@ -427,10 +431,14 @@ impl Plane {
             for (stream, topic) in waiting.drain(..) {
                 let Some(stream) = stream.upgrade() else { continue };
                 let content = contents.entry(topic.clone()).or_insert_with(|| self.content(&topic));
-                if let Some(content) = content
-                    && stream.state.lock().greet(&topic, content, now)
-                {
+                if stream.state.lock().greet(&topic, content.as_ref(), now) {
                     stream.changed.notify_one();
+                }
+            }
+            // What has been offered meanwhile was not for those who waited.
+            for (topic, told) in contents {
+                if told.map(|content| content.hash) != Some(self.rules.read().content(&topic).hash) {
+                    self.offer(&topic, now);
                 }
             }
             sleep(BETWEEN.max(begun.elapsed() * BETWEEN_LOOKS).min(CATCH_UP)).await;
