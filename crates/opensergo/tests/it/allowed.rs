@@ -35,7 +35,8 @@ async fn token(world: &World, name: &str) -> String {
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "default");
     let account = serde_json::from_value(json!({"metadata": {"name": name}})).expect("an account");
     accounts.create(&PostParams::default(), &account).await.expect("created");
-    let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).expect("a request");
+    let request: TokenRequest =
+        serde_json::from_value(json!({"spec": {"audiences": []}})).expect("a request");
     let made = accounts.create_token_request(name, &PostParams::default(), &request).await.expect("a token");
     made.status.and_then(|status| status.token).expect("a token")
 }

@@ -22,7 +22,7 @@ const RULE: &str = "FaultToleranceRule";
 
 /// How many behave well, and of how many changes they are told.
 const GOOD: usize = 50;
-const ROUNDS: i64 = 40;
+const ROUNDS: i64 = 24;
 
 /// How long a change may take until everybody has it, on a machine that runs all other tests as well.
 const LATEST: Duration = Duration::from_secs(10);
@@ -43,7 +43,8 @@ async fn never_reads(address: SocketAddr) {
     loop {
         let client = Sdk::connect(address).await;
         for idx in 0..8 {
-            let _ = client.try_send(request("default", &format!("large-{idx}"), &[RULE]).encode_to_vec()).await;
+            let _ =
+                client.try_send(request("default", &format!("large-{idx}"), &[RULE]).encode_to_vec()).await;
         }
         sleep(Duration::from_secs(3)).await;
     }
@@ -53,7 +54,7 @@ async fn never_reads(address: SocketAddr) {
 async fn never_accepts(address: SocketAddr, answers: bool) {
     let mut client = Sdk::connect(address).await;
     client.subscribe("shop", &[LIMIT]).await;
-    while let Ok(Some(response)) = client.response().await {
+    while let Ok(Some(response)) = client.any_response().await {
         if answers {
             client.send(answer("NACK", 4000, &"no".repeat(1_000), &response.response_id)).await;
         }
@@ -68,7 +69,7 @@ async fn drops(address: SocketAddr, seed: u64) {
         for idx in 0..4 {
             client.subscribe(&format!("large-{idx}"), &[RULE]).await;
         }
-        let _ = timeout(Duration::from_millis(rng.u64(..150)), client.response()).await;
+        let _ = timeout(Duration::from_millis(rng.u64(..150)), client.any_response()).await;
     }
 }
 
@@ -86,14 +87,14 @@ async fn sends_garbage(address: SocketAddr, seed: u64) {
         }
         // Some of it is answered, and some of that is read.
         for _ in 0..rng.usize(..20) {
-            let _ = timeout(Duration::from_millis(20), client.response()).await;
+            let _ = timeout(Duration::from_millis(20), client.any_response()).await;
         }
         let mut socket = TcpStream::connect(address).await.expect("somebody listens");
         let n_bytes = rng.usize(1..2_000);
         let bytes: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(n_bytes).collect();
         let _ = socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
         let _ = socket.write_all(&bytes).await;
-        sleep(Duration::from_millis(20)).await;
+        sleep(Duration::from_millis(100)).await;
     }
 }
 

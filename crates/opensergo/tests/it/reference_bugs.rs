@@ -43,7 +43,6 @@ use windlass_opensergo::{
     },
     topic::{App, KindId, Topic},
 };
-use windlass_testkit::TestServer;
 
 use crate::{
     line::Line,
@@ -331,8 +330,7 @@ async fn b13_a_server_that_is_away_for_a_while_loses_nothing() {
 
 #[tokio::test]
 async fn b14_a_kind_that_is_missing_stops_no_other_and_may_come_back() {
-    let server = TestServer::start().await.expect("a server");
-    let world = World { client: server.client(), server };
+    let world = World::tidy().await;
     for id in KindId::all().filter(|id| *id != kind(LIMIT)) {
         world.define(id, false).await;
     }
@@ -527,15 +525,15 @@ async fn b25_a_route_that_goes_nowhere_takes_nothing_with_it() {
     let mut client = Sdk::connect(running.address).await;
     client.subscribe("shop", &["TrafficRouter"]).await;
     client.accept().await;
-    for (idx, wrong) in [json!([{}]), json!([null]), json!([{"destination": null}]), json!("x")].iter().enumerate()
+    for (idx, wrong) in
+        [json!([{}]), json!([null]), json!([{"destination": null}]), json!("x")].iter().enumerate()
     {
         let wrong = json!({"hosts": ["orders"], "http": [{"route": wrong}]});
         world.apply("TrafficRouter", &format!("a-{idx}"), "shop", wrong).await;
     }
     world.apply("TrafficRouter", "good", "shop", good).await;
-    let is_there = |push: &Push| {
-        push.rules::<RouteConfiguration>().iter().any(|routes| routes.name == "good")
-    };
+    let is_there =
+        |push: &Push| push.rules::<RouteConfiguration>().iter().any(|routes| routes.name == "good");
     client.accept_until(is_there).await;
 }
 

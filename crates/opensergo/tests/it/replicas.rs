@@ -13,7 +13,7 @@ use crate::{
 const LIMIT: &str = "RateLimitStrategy";
 
 /// How often each client moves, and how many there are.
-const MOVES: usize = 60;
+const MOVES: usize = 50;
 const CLIENTS: usize = 4;
 
 /// What a client has seen, and may not see again.

@@ -135,8 +135,8 @@ async fn settles(world: &World) {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let before = newest().await;
-        // Several times what passes between two reports.
-        sleep(Duration::from_secs(4)).await;
+        // More than what passes between two reports.
+        sleep(Duration::from_millis(2_500)).await;
         if before == newest().await {
             return;
         }

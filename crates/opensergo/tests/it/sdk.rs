@@ -16,9 +16,7 @@ use tonic::{
 use windlass_opensergo::{
     proto::{
         fault_tolerance::v1::RateLimitStrategy,
-        transport::v1::{
-            self, SubscribeOpType, SubscribeRequest, SubscribeRequestTarget, SubscribeResponse,
-        },
+        transport::v1::{self, SubscribeOpType, SubscribeRequest, SubscribeRequestTarget, SubscribeResponse},
     },
     topic::KindId,
 };
@@ -27,7 +25,7 @@ use windlass_opensergo::{
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long nothing has to happen for it to be taken for certain that it will not. More than any debounce of these tests.
-pub(crate) const QUIET: Duration = Duration::from_millis(400);
+pub(crate) const QUIET: Duration = Duration::from_millis(250);
 
 /// The path that is compiled into SDKs.
 const PATH: &str = "/io.opensergo.proto.transport.v1.OpenSergoUniversalTransportService/SubscribeConfig";
@@ -187,6 +185,11 @@ impl Sdk {
     /// The next message, whatever it is.
     pub(crate) async fn response(&mut self) -> Result<Option<SubscribeResponse>, Status> {
         timeout(DEADLINE, self.responses.message()).await.expect("a message in time")
+    }
+
+    /// The next message, however long that takes.
+    pub(crate) async fn any_response(&mut self) -> Result<Option<SubscribeResponse>, Status> {
+        self.responses.message().await
     }
 
     /// The next message, which is a refusal: its code, and all of it.

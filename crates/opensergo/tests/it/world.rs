@@ -75,14 +75,15 @@ pub(crate) fn large() -> Value {
 
 /// An API server.
 pub(crate) struct World {
-    pub(crate) server: TestServer,
     pub(crate) client: Client,
+    /// Ends with it.
+    _server: TestServer,
 }
 
 impl World {
     /// With all kinds.
     pub(crate) async fn start() -> Self {
-        let world = Self::without_kinds(Config::default()).await;
+        let world = Self::without_kinds().await;
         for id in KindId::all() {
             world.define(id, false).await;
         }
@@ -91,16 +92,22 @@ impl World {
 
     /// With kinds whose objects may say anything.
     pub(crate) async fn loose() -> Self {
-        let world = Self::without_kinds(Config::default()).await;
+        let world = Self::without_kinds().await;
         for id in KindId::all() {
             world.define(id, true).await;
         }
         world
     }
 
-    pub(crate) async fn without_kinds(config: Config) -> Self {
-        let server = TestServer::bare(config).await.expect("a server");
-        World { client: server.client(), server }
+    async fn without_kinds() -> Self {
+        let server = TestServer::bare(Config::default()).await.expect("a server");
+        World { client: server.client(), _server: server }
+    }
+
+    /// Without kinds, but kept tidy: what belongs to something that is deleted goes as well.
+    pub(crate) async fn tidy() -> Self {
+        let server = TestServer::start().await.expect("a server");
+        World { client: server.client(), _server: server }
     }
 
     /// Adds a kind.
