@@ -115,6 +115,9 @@ struct OfKind {
 /// A stream that waits for the first content of a topic.
 type Greeting = (Weak<Stream>, Topic);
 
+/// What is to be reported: topics whose delivery is another, and objects that are.
+type Unreported = (HashSet<Topic>, HashSet<(KindId, Key)>);
+
 /// Who wants to know.
 #[derive(Debug, Default)]
 struct Audience {
@@ -134,8 +137,7 @@ pub struct Plane {
     debounce_changed: Notify,
     kinds: Vec<OfKind>,
     last_stream: AtomicU64,
-    /// Topics whose delivery is to be reported, and objects that are.
-    unreported: Mutex<(HashSet<Topic>, HashSet<(KindId, Key)>)>,
+    unreported: Mutex<Unreported>,
     /// Topics that are too large to be told.
     oversized: Mutex<HashMap<Topic, usize>>,
 }
@@ -211,7 +213,8 @@ impl Plane {
         let now = Instant::now();
         let is_first = {
             let mut debounce = self.debounce.lock();
-            touched.iter().fold(false, |is_first, app| debounce.touch(app, kind, now) || is_first)
+            // Each is touched, whichever is the first.
+            touched.iter().filter(|app| debounce.touch(app, kind, now)).count() > 0
         };
         if is_first {
             self.debounce_changed.notify_one();
@@ -335,8 +338,8 @@ impl Plane {
         }
     }
 
-    /// What is to be reported: topics and objects.
-    pub(crate) fn take_unreported(&self) -> (HashSet<Topic>, HashSet<(KindId, Key)>) {
+    /// What is to be reported.
+    pub(crate) fn take_unreported(&self) -> Unreported {
         std::mem::take(&mut *self.unreported.lock())
     }
 
