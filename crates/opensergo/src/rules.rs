@@ -5,10 +5,7 @@ mod tests;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -29,8 +26,6 @@ pub const APP_LABEL: &str = "app";
 /// Everything that is told of a topic, as it goes over the wire.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Of two, the one with the greater number was looked up later.
-    pub number: u64,
     /// The messages, encoded as fields of a [`DataWithVersion`].
     pub data: Bytes,
     /// What tells it from others.
@@ -71,12 +66,11 @@ struct OfKind {
 #[derive(Debug)]
 pub struct Rules {
     kinds: Vec<OfKind>,
-    n_contents: AtomicU64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { kinds: KindId::all().map(|_| OfKind::default()).collect(), n_contents: AtomicU64::new(0) }
+        Rules { kinds: KindId::all().map(|_| OfKind::default()).collect() }
     }
 }
 
@@ -140,9 +134,7 @@ impl Rules {
                 data
             },
         );
-        // Whoever changes rules has them alone, so numbers are in the order of the changes.
-        let number = self.n_contents.fetch_add(1, Ordering::Relaxed) + 1;
-        Content { number, hash: xxh3_64(&data), n_rules: messages.len(), data: data.into() }
+        Content { hash: xxh3_64(&data), n_rules: messages.len(), data: data.into() }
     }
 
     /// What an object names.
