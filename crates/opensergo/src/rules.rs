@@ -5,7 +5,10 @@ mod tests;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -24,8 +27,10 @@ use crate::{
 pub const APP_LABEL: &str = "app";
 
 /// Everything that is told of a topic, as it goes over the wire.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Content {
+    /// Of two, the one with the greater number was looked up later.
+    pub number: u64,
     /// The messages, encoded as fields of a [`DataWithVersion`].
     pub data: Bytes,
     /// What tells it from others.
@@ -33,6 +38,15 @@ pub struct Content {
     /// How many messages there are.
     pub n_rules: usize,
 }
+
+impl PartialEq for Content {
+    /// Whether the same is told.
+    fn eq(&self, other: &Self) -> bool {
+        (self.hash, self.n_rules, &self.data) == (other.hash, other.n_rules, &other.data)
+    }
+}
+
+impl Eq for Content {}
 
 /// What is known of an object.
 #[derive(Clone, Debug)]
@@ -66,11 +80,12 @@ struct OfKind {
 #[derive(Debug)]
 pub struct Rules {
     kinds: Vec<OfKind>,
+    n_contents: AtomicU64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { kinds: KindId::all().map(|_| OfKind::default()).collect() }
+        Rules { kinds: KindId::all().map(|_| OfKind::default()).collect(), n_contents: AtomicU64::new(0) }
     }
 }
 
@@ -134,7 +149,9 @@ impl Rules {
                 data
             },
         );
-        Content { hash: xxh3_64(&data), n_rules: messages.len(), data: data.into() }
+        // Whoever changes rules has them alone, so numbers are in the order of the changes.
+        let number = self.n_contents.fetch_add(1, Ordering::Relaxed) + 1;
+        Content { number, hash: xxh3_64(&data), n_rules: messages.len(), data: data.into() }
     }
 
     /// What an object names.

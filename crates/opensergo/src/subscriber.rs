@@ -114,6 +114,8 @@ pub struct Subscription {
     waiting_since: Option<Instant>,
     /// What is to be told next.
     next: Option<Next>,
+    /// The number of the newest content that it was to be told: two may offer at once.
+    newest: u64,
     /// What the next push is to be called.
     request_id: Option<String>,
     /// How long to wait before it is told again what it took for outdated.
@@ -130,6 +132,7 @@ impl Subscription {
             last_push: 0,
             waiting_since: Some(now),
             next: None,
+            newest: 0,
             request_id: None,
             again: AGAIN.0,
         }
@@ -217,6 +220,10 @@ impl Subscriber {
             self.settle(topic);
             return false;
         }
+        if content.number < subscription.newest {
+            return false;
+        }
+        subscription.newest = content.number;
         let before = subscription.next.take();
         let is_asked_for = before.as_ref().is_some_and(|next| next.is_asked_for);
         let is_known = subscription.sent.as_ref().is_some_and(|told| told.hash == content.hash);
@@ -234,6 +241,7 @@ impl Subscriber {
         let Some(subscription) = self.topics.get_mut(topic) else { return false };
         subscription.waiting_since = None;
         if let Some(content) = content {
+            subscription.newest = subscription.newest.max(content.number);
             subscription.next = Some(Next { content: Arc::clone(content), since: now, is_asked_for: true });
         }
         self.settle(topic);

@@ -15,7 +15,11 @@ fn limits() -> Topic {
 }
 
 fn content(hash: u64) -> Arc<Content> {
-    Arc::new(Content { data: vec![0; 8].into(), hash, n_rules: 1 })
+    looked_up(0, hash)
+}
+
+fn looked_up(number: u64, hash: u64) -> Arc<Content> {
+    Arc::new(Content { number, data: vec![0; 8].into(), hash, n_rules: 1 })
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -51,6 +55,20 @@ fn nothing_is_told_before_everything_has_been_looked_at() {
     assert!(!subscriber.is_ready(now));
     assert!(subscriber.greet(&topic, Some(&content(2)), now));
     assert_eq!(send(&mut subscriber, 1, now).map(|push| push.content.hash), Some(2));
+}
+
+#[test]
+fn what_was_looked_up_earlier_comes_too_late() {
+    let (now, topic) = (Instant::now(), limits());
+    let mut subscriber = told(std::slice::from_ref(&topic), now);
+    assert!(subscriber.offer(&topic, &looked_up(3, 3), now));
+    assert!(!subscriber.offer(&topic, &looked_up(2, 2), now), "somebody was slow to offer it");
+    let push = send(&mut subscriber, 1, now).expect("a push");
+    assert_eq!(push.content.hash, 3);
+    assert!(!subscriber.offer(&topic, &looked_up(2, 2), now));
+    subscriber.answered(&push.response_id, Verdict::Accepted, now);
+    assert!(!subscriber.is_ready(now));
+    assert!(subscriber.offer(&topic, &looked_up(4, 2), now), "it is so again");
 }
 
 #[test]
