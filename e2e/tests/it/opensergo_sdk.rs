@@ -2,9 +2,9 @@
 //! them.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Sdk, Server, Subscriber};
+use windlass_e2e::{Sdk, Server, Subscriber, eventually, page};
 
-use crate::objects::create;
+use crate::objects::{create, field};
 
 /// All kinds of rules, as kubectl takes them.
 const ALL: &str = "faulttolerancerules,ratelimitstrategies,throttlingstrategies,concurrencylimitstrategies,\
@@ -130,6 +130,23 @@ fn apply(server: &Server, text: &str) {
     server.kubectl("apply -f -").yaml(text).ok();
 }
 
+/// How often something has happened since the server was started, for all kinds together.
+fn counted(server: &Server, metric: &str) -> u64 {
+    let url = server.endpoint("opensergo-status").expect("the control plane runs");
+    let metrics = page(url.strip_prefix("http://").expect("no TLS"), "/metrics");
+    let lines = metrics.lines().filter(|line| !line.starts_with('#') && line.contains(metric));
+    lines.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().expect("a number")).sum()
+}
+
+/// Clients had no reason to answer that they do not take what they got.
+#[track_caller]
+fn everything_was_accepted(server: &Server) {
+    assert!(counted(server, r#"result="accepted""#) > 0);
+    for result in [r#"result="rejected""#, r#"result="outdated""#, "opensergo_bad_requests_total"] {
+        assert_eq!(counted(server, result), 0, "{result}");
+    }
+}
+
 fn follows_every_kind(sdk: Sdk) {
     let server = Server::start();
     let mut subscriber = server.subscriber(sdk);
@@ -165,13 +182,19 @@ fn follows_every_kind(sdk: Sdk) {
     }
     only_the_end_of_streams(sdk, subscriber.troubles());
     subscriber.close();
+    everything_was_accepted(&server);
+}
+
+/// Whether the SDK for Java tells of the end of a stream that it has let run out.
+fn is_an_end(trouble: &str) -> bool {
+    trouble.contains("DEADLINE_EXCEEDED")
 }
 
 /// An SDK has nothing to complain about but, in Java, the end of each stream after its ten seconds.
 #[track_caller]
 fn only_the_end_of_streams(sdk: Sdk, troubles: &[String]) {
-    let ends = |trouble: &String| sdk == Sdk::Java && trouble.contains("DEADLINE_EXCEEDED");
-    assert!(troubles.iter().all(ends), "the SDK for {sdk:?} complains: {troubles:?}");
+    let is_usual = |trouble: &String| sdk == Sdk::Java && is_an_end(trouble);
+    assert!(troubles.iter().all(is_usual), "the SDK for {sdk:?} complains: {troubles:?}");
 }
 
 #[test]
@@ -303,7 +326,24 @@ fn is_told_of_the_next_change_after_refusing_one(sdk: Sdk) {
     for n in 1..4 {
         apply(&server, &limit("default", "shop", n));
         subscriber.is_told_what(subscription, "the last change", thresholds(&[n]));
+        is_rejected(&server, n);
     }
+    // What was refused is not sent again, but a new stream is told what there is.
+    let n_streams = 1 + subscriber.troubles().iter().filter(|trouble| is_an_end(trouble)).count() as u64;
+    let n_pushes = counted(&server, "opensergo_pushes_total");
+    assert!((4..4 + n_streams).contains(&n_pushes), "{n_pushes} pushes on {n_streams} streams");
+}
+
+/// Waits until the object says that a client has refused it as it is.
+#[track_caller]
+fn is_rejected(server: &Server, generation: u32) {
+    let rejected = r#".status.conditions[?(@.type=="RejectedBy")]"#;
+    let path = format!(r"{rejected}.observedGeneration}} {{{rejected}.message");
+    eventually(|| {
+        let said = field(server, "ratelimitstrategy shop", &path);
+        let is_right = said.starts_with(&format!("{generation} ")) && said.contains("refused as told");
+        if is_right { Ok(()) } else { Err(format!("it says {said:?}")) }
+    });
 }
 
 #[test]
@@ -350,6 +390,7 @@ fn restart(sdk: Sdk, end: impl Fn(&mut Server), come_back: impl Fn(&mut Subscrib
         apply(&server, &limit("default", app, 5));
         subscriber.is_told_what(&subscription(app), "5", thresholds(&[5]));
     }
+    everything_was_accepted(&server);
 }
 
 #[test]
