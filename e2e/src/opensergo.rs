@@ -62,7 +62,14 @@ impl Server {
     #[must_use]
     #[track_caller]
     pub fn subscriber(&self, sdk: Sdk) -> Subscriber {
-        let (host, port) = self.opensergo().rsplit_once(':').expect("an address has a port");
+        self.subscriber_of(sdk, self.opensergo())
+    }
+
+    /// The same for a control plane elsewhere.
+    #[must_use]
+    #[track_caller]
+    pub fn subscriber_of(&self, sdk: Sdk, address: &str) -> Subscriber {
+        let (host, port) = address.rsplit_once(':').expect("an address has a port");
         let (mut command, hint) = match sdk {
             Sdk::Go => (go(), GO_HINT),
             Sdk::Java => (java(), JAVA_HINT),

@@ -18,7 +18,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
-use tokio_stream::{StreamExt, wrappers::ReceiverStream};
+use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tonic::{
     Request, Response, Status, Streaming,
@@ -95,7 +95,7 @@ impl Service<HttpRequest<Body>> for TransportService {
 
 impl StreamingService<Incoming> for TransportService {
     type Response = Outgoing;
-    type ResponseStream = Pin<Box<ReceiverStream<Result<Outgoing, Status>>>>;
+    type ResponseStream = Responses;
     type Future = BoxFuture<'static, Result<Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<Incoming>>) -> Self::Future {
@@ -114,8 +114,22 @@ impl StreamingService<Incoming> for TransportService {
             let talk =
                 Talk { plane, access, identity, stream, replies: VecDeque::new(), blocked_since: None };
             tokio::spawn(talk.run(request.into_inner(), tx, stop));
-            Ok(Response::new(Box::pin(ReceiverStream::new(rx))))
+            Ok(Response::new(Responses(rx)))
         })
+    }
+}
+
+/// What a client is sent. In boxes: a channel has room for some dozens, of which all but one stay empty.
+type Sent = Box<Result<Outgoing, Status>>;
+
+/// What a client is sent, as it is wanted.
+pub(crate) struct Responses(mpsc::Receiver<Sent>);
+
+impl futures_util::Stream for Responses {
+    type Item = Result<Outgoing, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|sent| sent.map(|sent| *sent))
     }
 }
 
@@ -145,7 +159,7 @@ impl Talk {
     async fn run(
         mut self,
         mut requests: Streaming<Incoming>,
-        tx: mpsc::Sender<Result<Outgoing, Status>>,
+        tx: mpsc::Sender<Sent>,
         stop: CancellationToken,
     ) {
         let why = tokio::select! {
@@ -158,17 +172,13 @@ impl Talk {
             Some(why) => {
                 tracing::info!(stream, peer = ?self.stream.peer, why = why.message(), "a stream was ended");
                 // Whoever does not read is not told either.
-                let _ = tx.try_send(Err(why));
+                let _ = tx.try_send(Box::new(Err(why)));
             }
         }
     }
 
     /// Talks until the client goes, or has to.
-    async fn talk(
-        &mut self,
-        requests: &mut Streaming<Incoming>,
-        tx: &mpsc::Sender<Result<Outgoing, Status>>,
-    ) -> Option<Status> {
+    async fn talk(&mut self, requests: &mut Streaming<Incoming>, tx: &mpsc::Sender<Sent>) -> Option<Status> {
         let stream = Arc::clone(&self.stream);
         let mut recheck = self.access.recheck();
         loop {
@@ -185,13 +195,14 @@ impl Talk {
                     Ok(permit) => {
                         self.blocked_since = None;
                         if let Some(outgoing) = self.next() {
-                            permit.send(Ok(outgoing));
+                            permit.send(Box::new(Ok(outgoing)));
                         }
                     }
                     Err(_) => return None,
                 },
                 request = requests.next(), if self.replies.len() < MOST_REPLIES => match request {
-                    Some(Ok(request)) => self.hear(request).await,
+                    // In a box, like the next: the task of a stream that says nothing is to be small.
+                    Some(Ok(request)) => Box::pin(self.hear(request)).await,
                     // It is reset, or what it sends is larger than anything that makes sense.
                     Some(Err(status)) => return Some(status),
                     None => return None,
@@ -203,7 +214,7 @@ impl Talk {
                     return Some(status::too_slow(self.plane.settings.send_timeout.as_secs()));
                 }
                 () = tx.closed() => return None,
-                () = recheck.due() => if let Err(status) = self.still_allowed().await {
+                () = recheck.due() => if let Err(status) = Box::pin(self.still_allowed()).await {
                     return Some(status);
                 },
             }

@@ -149,7 +149,11 @@ fn everything_was_accepted(server: &Server) {
 
 fn follows_every_kind(sdk: Sdk) {
     let server = Server::start();
-    let mut subscriber = server.subscriber(sdk);
+    let subscriber = server.subscriber(sdk);
+    is_told_of_every_kind(&server, sdk, subscriber);
+}
+
+fn is_told_of_every_kind(server: &Server, sdk: Sdk, mut subscriber: Subscriber) {
     let all = |app: &str, n: u32| messages(n).map(|(kind, rules)| (format!("default {app} {kind}"), rules));
     for (subscription, _) in all("shop", 1) {
         subscriber.subscribe(&subscription);
@@ -159,7 +163,7 @@ fn follows_every_kind(sdk: Sdk) {
         subscriber.is_told(&subscription, &json!([]));
     }
     for n in [10, 25] {
-        apply(&server, &rules("shop", n));
+        apply(server, &rules("shop", n));
         for (subscription, rules) in all("shop", n) {
             subscriber.is_told(&subscription, &rules);
         }
@@ -205,6 +209,23 @@ fn the_go_sdk_follows_every_kind() {
 #[test]
 fn the_java_sdk_follows_every_kind() {
     follows_every_kind(Sdk::Java);
+}
+
+/// As beside a cluster of somebody else: all it has is a kubeconfig.
+#[test]
+fn a_control_plane_alone_serves_the_rules_of_any_api_server() {
+    let server = Server::start_with(&["--without", "opensergo"]);
+    let definitions = server.windlass_alone("crds");
+    server.kubectl("apply --server-side -f -").yaml(&definitions).ok();
+    let mut plane = server.start_beside(
+        "opensergo --kubeconfig data/admin.kubeconfig --opensergo-port 0 --opensergo-identity alone",
+        "plane.log",
+    );
+    let line = plane.line_with("opensergo   ");
+    let address = line.split_whitespace().last().expect("it says where it listens").to_owned();
+    for sdk in [Sdk::Go, Sdk::Java] {
+        is_told_of_every_kind(&server, sdk, server.subscriber_of(sdk, &address));
+    }
 }
 
 #[test]
