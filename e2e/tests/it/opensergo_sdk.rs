@@ -151,6 +151,7 @@ fn follows_every_kind(sdk: Sdk) {
     let server = Server::start();
     let subscriber = server.subscriber(sdk);
     is_told_of_every_kind(&server, sdk, subscriber);
+    everything_was_accepted(&server);
 }
 
 fn is_told_of_every_kind(server: &Server, sdk: Sdk, mut subscriber: Subscriber) {
@@ -186,7 +187,6 @@ fn is_told_of_every_kind(server: &Server, sdk: Sdk, mut subscriber: Subscriber) 
     }
     only_the_end_of_streams(sdk, subscriber.troubles());
     subscriber.close();
-    everything_was_accepted(&server);
 }
 
 /// Whether the SDK for Java tells of the end of a stream that it has let run out.
