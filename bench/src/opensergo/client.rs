@@ -11,6 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::future::poll_fn;
 use h2::{RecvStream, SendStream, client::SendRequest};
 use http::Request;
+use parking_lot::Mutex;
 use prost::Message;
 use tokio::{
     net::TcpStream,
@@ -53,22 +54,35 @@ pub(crate) struct Clients {
     tx: mpsc::UnboundedSender<Told>,
     slots: Arc<Semaphore>,
     n_clients: usize,
+    /// Why the first client that was lost was.
+    lost: Arc<Mutex<Option<String>>>,
 }
 
 impl Clients {
     pub(crate) fn new() -> Self {
         let (tx, told) = mpsc::unbounded_channel();
-        Clients { tasks: JoinSet::new(), told, tx, slots: Arc::new(Semaphore::new(CONNECTING)), n_clients: 0 }
+        Clients {
+            tasks: JoinSet::new(),
+            told,
+            tx,
+            slots: Arc::new(Semaphore::new(CONNECTING)),
+            n_clients: 0,
+            lost: Arc::default(),
+        }
     }
 
     /// A connection with a stream for each app. One that is lost is made again if that is wanted.
     pub(crate) fn connect(&mut self, address: SocketAddr, apps: Vec<String>, again: bool) {
-        let (tx, slots, first) = (self.tx.clone(), Arc::clone(&self.slots), self.n_clients);
+        let (tx, slots, lost) = (self.tx.clone(), Arc::clone(&self.slots), Arc::clone(&self.lost));
+        let first = self.n_clients;
         self.n_clients += apps.len();
         self.tasks.spawn(async move {
             loop {
-                let _ = converse(address, &apps, first, &tx, &slots).await;
+                let ended = converse(address, &apps, first, &tx, &slots).await;
                 if !again {
+                    if let Err(error) = ended {
+                        lost.lock().get_or_insert(format!("{error:#}"));
+                    }
                     return;
                 }
                 sleep(AGAIN.mul_f64(1.0 + fastrand::f64())).await;
@@ -83,7 +97,8 @@ impl Clients {
     /// The next that somebody is told.
     pub(crate) async fn next(&mut self, within: Duration) -> anyhow::Result<Told> {
         let next = tokio::time::timeout(within, self.told.recv()).await;
-        next.context("nobody is told anything any more")?.context("there are no clients")
+        next.with_context(|| format!("nobody is told anything any more; lost: {:?}", self.lost.lock()))?
+            .context("there are no clients")
     }
 
     /// Waits until everyone has been told something that is wanted; returns when each was.

@@ -138,9 +138,9 @@ impl Access {
             return Ok(Some(identity));
         }
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-        let token = header.and_then(|header| header.split_once(' ')).filter(|(scheme, _)| {
+        let token = header.and_then(|header| header.split_once(' ')).filter(|(scheme, token)| {
             // As everywhere, case does not matter here.
-            scheme.eq_ignore_ascii_case("bearer")
+            scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()
         });
         let Some((_, token)) = token else {
             return Err(status::unauthenticated(

@@ -96,3 +96,74 @@ impl Debounce {
         self.apps.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Duration = Duration::from_millis(100);
+    const MOST: Duration = Duration::from_secs(1);
+
+    fn debounce() -> Debounce {
+        Debounce::new(Pace { quiet: QUIET, most: MOST })
+    }
+
+    fn app(name: &str) -> App {
+        App::new("default", name)
+    }
+
+    fn kinds() -> (KindId, KindId) {
+        let mut all = KindId::all();
+        (all.next().expect("a kind"), all.next().expect("another"))
+    }
+
+    #[test]
+    fn an_app_waits_as_a_whole() {
+        let (now, (one, two), mut debounce) = (Instant::now(), kinds(), debounce());
+        assert_eq!(debounce.next(), None);
+        assert!(debounce.touch(&app("a"), one, now));
+        let later = now + QUIET / 2;
+        assert!(debounce.touch(&app("a"), two, later), "it is the only one");
+        assert!(!debounce.touch(&app("b"), one, later + QUIET / 4), "another is due before");
+        assert_eq!(debounce.next(), Some(later + QUIET));
+        assert!(debounce.due(later + QUIET - Duration::from_nanos(1)).is_empty());
+        assert_eq!(debounce.due(later + QUIET), [(app("a"), BTreeSet::from([one, two]), now)]);
+        assert_eq!((debounce.len(), debounce.is_empty()), (1, false));
+        assert_eq!(debounce.due(now + MOST).len(), 1);
+        assert_eq!((debounce.next(), debounce.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (now, (kind, _), mut debounce) = (Instant::now(), kinds(), debounce());
+        let mut at = now;
+        while at < now + MOST {
+            debounce.touch(&app("a"), kind, at);
+            assert!(debounce.next().is_some_and(|due| due <= now + MOST && due <= at + QUIET));
+            assert!(debounce.due(at).is_empty());
+            at += QUIET / 3;
+        }
+        assert_eq!(debounce.due(now + MOST).len(), 1);
+    }
+
+    #[test]
+    fn in_whatever_order_they_change_each_is_due_once() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let (mut now, (kind, _), mut debounce) = (Instant::now(), kinds(), debounce());
+        let mut first: HashMap<App, Instant> = HashMap::new();
+        for _ in 0..5_000 {
+            let app = app(&rng.u8(..20).to_string());
+            debounce.touch(&app, kind, now);
+            first.entry(app).or_insert(now);
+            now += Duration::from_millis(rng.u64(..30));
+            for (app, _, since) in debounce.due(now) {
+                assert_eq!(first.remove(&app), Some(since), "{app}");
+            }
+            assert_eq!(
+                (debounce.len(), debounce.order.values().flatten().count()),
+                (first.len(), first.len())
+            );
+            assert!(first.values().all(|since| *since + MOST > now), "it is overdue");
+        }
+    }
+}

@@ -56,9 +56,20 @@ enum Unreadable {
     NoRules(#[from] NoRules),
 }
 
-#[derive(Debug, Default)]
+/// A file as it was seen last.
+#[derive(Debug)]
 struct Seen {
-    files: BTreeMap<PathBuf, (Mark, Objects)>,
+    mark: Mark,
+    /// What was in it when it could last be read.
+    objects: Objects,
+    /// Why it cannot be read any more.
+    trouble: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    files: BTreeMap<PathBuf, Seen>,
+    /// Why the directory itself cannot be read.
     trouble: Option<String>,
 }
 
@@ -66,7 +77,7 @@ struct Seen {
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<Contents>,
     last_revision: Mutex<i64>,
     plane: Arc<Plane>,
 }
@@ -101,25 +112,24 @@ impl Directory {
                 return;
             }
         };
+        seen.trouble = None;
         let before = everything(&seen.files);
-        let mut trouble = None;
         seen.files.retain(|path, _| files.contains_key(path));
         for (path, mark) in files {
-            if seen.files.get(&path).is_some_and(|(known, _)| *known == mark) {
+            if seen.files.get(&path).is_some_and(|known| known.mark == mark) {
                 continue;
             }
-            match read(&path) {
-                Ok(objects) => drop(seen.files.insert(path, (mark, objects))),
+            let (objects, trouble) = match read(&path) {
+                Ok(objects) => (objects, None),
                 Err(error) => {
-                    let text = format!("{}: {error}", path.display());
-                    tracing::error!(error = text, "what the file said before stays");
-                    let known = seen.files.remove(&path).map(|(_, objects)| objects).unwrap_or_default();
-                    seen.files.insert(path, (mark, known));
-                    trouble = Some(text);
+                    let trouble = format!("{}: {error}", path.display());
+                    tracing::error!(error = trouble, "what the file said before stays");
+                    let known = seen.files.remove(&path).map(|known| known.objects);
+                    (known.unwrap_or_default(), Some(trouble))
                 }
-            }
+            };
+            seen.files.insert(path, Seen { mark, objects, trouble });
         }
-        seen.trouble = trouble.or(seen.trouble.take().filter(|_| before == everything(&seen.files)));
         self.tell(&before, &everything(&seen.files));
     }
 
@@ -155,7 +165,9 @@ impl Source for Directory {
     }
 
     fn trouble(&self, _: KindId) -> Option<String> {
-        self.seen.lock().trouble.clone()
+        let seen = self.seen.lock();
+        let of_files = || seen.files.values().find_map(|file| file.trouble.clone());
+        seen.trouble.clone().or_else(of_files)
     }
 }
 
@@ -177,8 +189,8 @@ fn files(directory: &Path) -> io::Result<BTreeMap<PathBuf, Mark>> {
     Ok(files)
 }
 
-fn everything(files: &BTreeMap<PathBuf, (Mark, Objects)>) -> Objects {
-    let all = files.values().flat_map(|(_, objects)| objects);
+fn everything(files: &BTreeMap<PathBuf, Seen>) -> Objects {
+    let all = files.values().flat_map(|file| &file.objects);
     all.map(|(id, object)| (id.clone(), Arc::clone(object))).collect()
 }
 

@@ -6,7 +6,7 @@
 //! - [`subscriber`]: what one client wants to be told, has been told, and has answered.
 //! - [`plane`]: joins the two.
 //! - [`source`]: where rules come from: [`cluster`], [`directory`].
-//! - [`serve`]: gRPC.
+//! - [`serve`]: how it is reached, over gRPC.
 //! - [`view`]: what it shows of itself.
 //! - [`report`]: what it writes into the status of rules.
 //! - [`access`]: who may know what.

@@ -115,6 +115,9 @@ struct OfKind {
 /// A stream that waits for the first content of a topic.
 type Greeting = (Weak<Stream>, Topic);
 
+/// What is to be reported: topics whose delivery is another, and objects that are.
+type Unreported = (HashSet<Topic>, HashSet<(KindId, Key)>);
+
 /// Who wants to know.
 #[derive(Debug, Default)]
 struct Audience {
@@ -134,8 +137,7 @@ pub struct Plane {
     debounce_changed: Notify,
     kinds: Vec<OfKind>,
     last_stream: AtomicU64,
-    /// Topics whose delivery is to be reported, and objects that are.
-    unreported: Mutex<(HashSet<Topic>, HashSet<(KindId, Key)>)>,
+    unreported: Mutex<Unreported>,
     /// Topics that are too large to be told.
     oversized: Mutex<HashMap<Topic, usize>>,
 }
@@ -211,7 +213,8 @@ impl Plane {
         let now = Instant::now();
         let is_first = {
             let mut debounce = self.debounce.lock();
-            touched.iter().fold(false, |is_first, app| debounce.touch(app, kind, now) || is_first)
+            // Each is touched, whichever is the first.
+            touched.iter().filter(|app| debounce.touch(app, kind, now)).count() > 0
         };
         if is_first {
             self.debounce_changed.notify_one();
@@ -335,8 +338,8 @@ impl Plane {
         }
     }
 
-    /// What is to be reported: topics and objects.
-    pub(crate) fn take_unreported(&self) -> (HashSet<Topic>, HashSet<(KindId, Key)>) {
+    /// What is to be reported.
+    pub(crate) fn take_unreported(&self) -> Unreported {
         std::mem::take(&mut *self.unreported.lock())
     }
 
@@ -380,17 +383,21 @@ impl Plane {
         let mut kinds: Vec<KindId> = kinds.into_iter().collect();
         kinds.sort_by_key(|kind| kind.kind().rank);
         for kind in kinds {
-            let topic = Topic { app: app.clone(), kind };
-            let listeners = self.listeners(&topic);
-            if listeners.is_empty() {
-                continue;
-            }
-            self.delivered(&topic);
-            let Some(content) = self.content(&topic) else { continue };
-            for stream in listeners {
-                if stream.state.lock().offer(&topic, &content, now) {
-                    stream.changed.notify_one();
-                }
+            self.offer(&Topic { app: app.clone(), kind }, now);
+        }
+    }
+
+    /// Offers everyone who has subscribed what there is of a topic.
+    fn offer(&self, topic: &Topic, now: Instant) {
+        let listeners = self.listeners(topic);
+        if listeners.is_empty() {
+            return;
+        }
+        self.delivered(topic);
+        let Some(content) = self.content(topic) else { return };
+        for stream in listeners {
+            if stream.state.lock().offer(topic, &content, now) {
+                stream.changed.notify_one();
             }
         }
     }
@@ -427,10 +434,14 @@ impl Plane {
             for (stream, topic) in waiting.drain(..) {
                 let Some(stream) = stream.upgrade() else { continue };
                 let content = contents.entry(topic.clone()).or_insert_with(|| self.content(&topic));
-                if let Some(content) = content
-                    && stream.state.lock().greet(&topic, content, now)
-                {
+                if stream.state.lock().greet(&topic, content.as_ref(), now) {
                     stream.changed.notify_one();
+                }
+            }
+            // What has been offered meanwhile was not for those who waited.
+            for (topic, told) in contents {
+                if told.map(|content| content.hash) != Some(self.rules.read().content(&topic).hash) {
+                    self.offer(&topic, now);
                 }
             }
             sleep(BETWEEN.max(begun.elapsed() * BETWEEN_LOOKS).min(CATCH_UP)).await;

@@ -185,7 +185,7 @@ impl Talk {
             let now = Instant::now();
             let (is_ready, deadline) = {
                 let state = stream.state.lock();
-                (state.is_ready(now), state.deadline())
+                (state.is_ready(now), state.deadline(now))
             };
             let has_more = is_ready || !self.replies.is_empty();
             self.blocked_since = has_more.then(|| self.blocked_since.unwrap_or(now));
@@ -258,11 +258,11 @@ impl Talk {
     /// Gives up on answers, and looks again at what a client took for outdated.
     fn look_again(&mut self) {
         let now = Instant::now();
-        let again = {
+        let (given_up, again) = {
             let mut state = self.stream.state.lock();
-            state.give_up(now);
-            state.again(now)
+            (state.give_up(now), state.again(now))
         };
+        given_up.iter().for_each(|topic| self.plane.delivered(topic));
         again.into_iter().for_each(|topic| self.plane.await_greeting(&self.stream, topic));
     }
 

@@ -87,6 +87,16 @@ pub struct Told {
     pub at: Instant,
 }
 
+/// What is to be told.
+#[derive(Debug)]
+struct Next {
+    content: Arc<Content>,
+    /// Since when there is something to be told.
+    since: Instant,
+    /// The client has asked, so it is told even what it knows.
+    is_asked_for: bool,
+}
+
 /// One topic of a stream.
 #[derive(Debug)]
 pub struct Subscription {
@@ -98,10 +108,12 @@ pub struct Subscription {
     pub error: Option<String>,
     /// Whether an answer is expected.
     pub is_under_way: bool,
+    /// The number of the last push, whose answer is the only one that counts.
+    last_push: u64,
     /// Since when the first content is waited for.
     waiting_since: Option<Instant>,
-    /// What is to be told next, and since when that is so.
-    next: Option<(Arc<Content>, Instant)>,
+    /// What is to be told next.
+    next: Option<Next>,
     /// What the next push is to be called.
     request_id: Option<String>,
     /// How long to wait before it is told again what it took for outdated.
@@ -115,6 +127,7 @@ impl Subscription {
             accepted: None,
             error: None,
             is_under_way: false,
+            last_push: 0,
             waiting_since: Some(now),
             next: None,
             request_id: None,
@@ -132,6 +145,7 @@ impl Subscription {
 #[derive(Debug)]
 struct Asked {
     topic: Topic,
+    number: u64,
     response_id: String,
     at: Instant,
     /// Nobody waits for the answer any longer.
@@ -196,25 +210,32 @@ impl Subscriber {
 
     /// There is something new. What it knows already it is not told again.
     pub fn offer(&mut self, topic: &Topic, content: &Arc<Content>, now: Instant) -> bool {
-        // Before the first content has been looked up it may be less than what there is.
-        let Some(subscription) = self.topics.get_mut(topic).filter(|one| one.waiting_since.is_none()) else {
+        let Some(subscription) = self.topics.get_mut(topic) else { return false };
+        if subscription.waiting_since.is_some() {
+            // Until it has been looked up, this may be less than what there is; and what was to be told is no longer so.
+            subscription.next = None;
+            self.settle(topic);
             return false;
-        };
+        }
+        let before = subscription.next.take();
+        let is_asked_for = before.as_ref().is_some_and(|next| next.is_asked_for);
         let is_known = subscription.sent.as_ref().is_some_and(|told| told.hash == content.hash);
-        match (is_known, &subscription.next) {
-            (true, _) => subscription.next = None,
-            (false, Some((_, since))) => subscription.next = Some((Arc::clone(content), *since)),
-            (false, None) => subscription.next = Some((Arc::clone(content), now)),
+        let is_told = is_asked_for || !is_known;
+        if is_told {
+            let since = before.map_or(now, |next| next.since);
+            subscription.next = Some(Next { content: Arc::clone(content), since, is_asked_for });
         }
         self.settle(topic);
-        !is_known
+        is_told
     }
 
-    /// The content that it waits for, whether or not it knows it.
-    pub fn greet(&mut self, topic: &Topic, content: &Arc<Content>, now: Instant) -> bool {
+    /// The content that it waits for, whether or not it knows it; none if that cannot be told, and it need not wait.
+    pub fn greet(&mut self, topic: &Topic, content: Option<&Arc<Content>>, now: Instant) -> bool {
         let Some(subscription) = self.topics.get_mut(topic) else { return false };
         subscription.waiting_since = None;
-        subscription.next = Some((Arc::clone(content), now));
+        if let Some(content) = content {
+            subscription.next = Some(Next { content: Arc::clone(content), since: now, is_asked_for: true });
+        }
         self.settle(topic);
         true
     }
@@ -229,20 +250,19 @@ impl Subscriber {
         let (_, topic) = self.ready.iter().find(|(_, topic)| !self.is_held(topic, now))?.clone();
         self.ready.remove(&ranked(&topic));
         let subscription = self.topics.get_mut(&topic)?;
-        let (content, since) = subscription.next.take()?;
+        let Next { content, since, .. } = subscription.next.take()?;
         self.n_pushes += 1;
         let response_id =
             subscription.request_id.take().unwrap_or_else(|| format!("{:x}-{}", self.id, self.n_pushes));
-        subscription.is_under_way = true;
-        if self.asked.len() == MOST_UNANSWERED {
-            self.asked.pop_front();
-        }
+        (subscription.is_under_way, subscription.last_push) = (true, self.n_pushes);
         self.asked.push_back(Asked {
             topic: topic.clone(),
+            number: self.n_pushes,
             response_id: response_id.clone(),
             at: now,
             is_given_up: false,
         });
+        self.forget();
         Some(Push { topic, content, response_id, since })
     }
 
@@ -266,7 +286,7 @@ impl Subscriber {
         let took = now.saturating_duration_since(asked.at);
         let answered = Answered { topic: asked.topic.clone(), took };
         let subscription = self.topics.get_mut(&asked.topic)?;
-        if asked.is_given_up && subscription.is_under_way {
+        if asked.number != subscription.last_push {
             // Another push has been sent since, and its answer is what counts.
             return Some(answered);
         }
@@ -288,8 +308,8 @@ impl Subscriber {
         Some(answered)
     }
 
-    /// Gives up on answers that take too long; returns how many.
-    pub fn give_up(&mut self, now: Instant) -> usize {
+    /// Gives up on answers that take too long; returns of which topics.
+    pub fn give_up(&mut self, now: Instant) -> Vec<Topic> {
         let late = self.asked.iter_mut().filter(|asked| !asked.is_given_up);
         let late: Vec<Topic> = late
             .take_while(|asked| asked.at + self.patience.answer <= now)
@@ -298,14 +318,8 @@ impl Subscriber {
                 asked.topic.clone()
             })
             .collect();
-        for topic in &late {
-            if let Some(subscription) = self.topics.get_mut(topic) {
-                subscription.is_under_way = false;
-                subscription.error = Some("it did not answer".to_owned());
-            }
-            self.settle(topic);
-        }
-        late.len()
+        late.iter().for_each(|topic| self.not_answered(topic));
+        late
     }
 
     /// The topics that are to be looked up once more, because the client knew more than it was told.
@@ -322,18 +336,39 @@ impl Subscriber {
     }
 
     /// When to look again, although nothing happens.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let answer = self.asked.iter().find(|asked| !asked.is_given_up);
         let answer = answer.map(|asked| asked.at + self.patience.answer);
         let again = self.again.first().map(|(at, _)| *at);
-        let held = self.ready.iter().filter_map(|(_, topic)| self.topics[topic].next.as_ref());
-        let held = held.map(|(_, since)| *since + self.patience.order).min();
+        // What is not held back waits for nothing but the client.
+        let held = self.ready.iter().filter(|(_, topic)| self.is_held(topic, now));
+        let held = held.filter_map(|(_, topic)| self.topics[topic].next.as_ref());
+        let held = held.map(|next| next.since + self.patience.order).min();
         [answer, again, held].into_iter().flatten().min()
     }
 
     /// Its topics, in no order.
     pub fn topics(&self) -> &HashMap<Topic, Subscription> {
         &self.topics
+    }
+
+    /// Keeps no more unanswered pushes than are of use, and those of which nobody waits for the answer least.
+    fn forget(&mut self) {
+        if self.asked.len() <= MOST_UNANSWERED {
+            return;
+        }
+        let useless = self.asked.iter().position(|asked| asked.is_given_up).unwrap_or(0);
+        if let Some(asked) = self.asked.remove(useless).filter(|asked| !asked.is_given_up) {
+            self.not_answered(&asked.topic);
+        }
+    }
+
+    fn not_answered(&mut self, topic: &Topic) {
+        if let Some(subscription) = self.topics.get_mut(topic) {
+            subscription.is_under_way = false;
+            subscription.error = Some("it did not answer".to_owned());
+        }
+        self.settle(topic);
     }
 
     /// Puts a topic among those that can be sent, or not.
@@ -349,7 +384,7 @@ impl Subscriber {
     fn is_held(&self, topic: &Topic, now: Instant) -> bool {
         let rank = topic.kind.kind().rank;
         let has_waited = |since: Instant| since + self.patience.order <= now;
-        if self.topics[topic].next.as_ref().is_none_or(|(_, since)| has_waited(*since)) {
+        if self.topics[topic].next.as_ref().is_none_or(|next| has_waited(next.since)) {
             return false;
         }
         KindId::all().filter(|kind| kind.kind().rank < rank).any(|kind| {

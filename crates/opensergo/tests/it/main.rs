@@ -1,6 +1,16 @@
 //! The crate from outside.
 
+mod allowed;
 mod definitions;
+mod delivery;
 mod document;
+mod faults;
+mod files;
 mod golden;
 mod hostile;
+mod line;
+mod reference_bugs;
+mod replicas;
+mod reported;
+mod sdk;
+mod world;

@@ -1,0 +1,149 @@
+//! Who may know what, when somebody asks.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    authentication::v1::TokenRequest,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview},
+    core::v1::ServiceAccount,
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+use tokio::time::Instant;
+use tonic::Code;
+use windlass_opensergo::access::Access;
+
+use crate::{
+    sdk::{Sdk, channel},
+    world::{Running, World, eventually, quick},
+};
+
+const LIMIT: &str = "RateLimitStrategy";
+
+/// A control plane that asks.
+async fn guarded(world: &World) -> Running {
+    let access = Access::reviewed(world.client.clone(), None);
+    Running::start(world.client.clone(), quick(), access, false).await
+}
+
+/// A service account's token.
+async fn token(world: &World, name: &str) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "default");
+    let account = serde_json::from_value(json!({"metadata": {"name": name}})).expect("an account");
+    accounts.create(&PostParams::default(), &account).await.expect("created");
+    let request: TokenRequest =
+        serde_json::from_value(json!({"spec": {"audiences": []}})).expect("a request");
+    let made = accounts.create_token_request(name, &PostParams::default(), &request).await.expect("a token");
+    made.status.and_then(|status| status.token).expect("a token")
+}
+
+/// Lets a service account know of the rate limits of an app; returns once that is so.
+async fn allow(world: &World, account: &str, app: &str) {
+    let (group, plural) = ("fault-tolerance.opensergo.io", "ratelimitstrategies");
+    let role = json!({
+        "metadata": {"name": account},
+        "rules": [{"apiGroups": [group], "resources": [plural], "verbs": ["subscribe"], "resourceNames": [app]}],
+    });
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), "default");
+    let role = serde_json::from_value(role).expect("a role");
+    roles.create(&PostParams::default(), &role).await.expect("created");
+    let binding = json!({
+        "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+    });
+    let binding = serde_json::from_value(binding).expect("a binding");
+    bindings(world).create(&PostParams::default(), &binding).await.expect("created");
+    let mut review = SubjectAccessReview::default();
+    review.spec.user = Some(format!("system:serviceaccount:default:{account}"));
+    review.spec.resource_attributes = Some(ResourceAttributes {
+        verb: Some("subscribe".to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(plural.to_owned()),
+        namespace: Some("default".to_owned()),
+        name: Some(app.to_owned()),
+        ..ResourceAttributes::default()
+    });
+    let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+    eventually("it is allowed", async || {
+        let answer = reviews.create(&PostParams::default(), &review).await.expect("an answer");
+        answer.status.is_some_and(|status| status.allowed)
+    })
+    .await;
+}
+
+fn bindings(world: &World) -> Api<RoleBinding> {
+    Api::namespaced(world.client.clone(), "default")
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_without_a_token_that_somebody_knows() {
+    let world = World::start().await;
+    let running = guarded(&world).await;
+    for token in [None, Some(""), Some("x"), Some("eyJhbGciOiJub25lIn0.e30.")] {
+        let refused = Sdk::on(channel(running.address).await, token).await.expect_err("nobody");
+        assert_eq!(refused.code(), Code::Unauthenticated, "{token:?}: {refused:?}");
+    }
+    assert!(running.plane.streams().is_empty());
+}
+
+#[tokio::test]
+async fn clients_are_told_of_the_apps_that_a_role_names() {
+    let world = World::start().await;
+    world.limit("a", "shop", 1).await;
+    world.limit("b", "till", 2).await;
+    let running = guarded(&world).await;
+    let token = token(&world, "teller").await;
+    allow(&world, "teller", "shop").await;
+    let mut client = Sdk::on(channel(running.address).await, Some(&token)).await.expect("a stream");
+    for (app, kinds) in [("till", LIMIT), ("shop", "FaultToleranceRule")] {
+        client.subscribe(app, &[kinds]).await;
+        let (code, refusal) = client.refusal().await;
+        assert_eq!((code, &*refusal.app), (4003, app));
+        let why = refusal.status.expect("a status").message;
+        assert!(why.contains("system:serviceaccount:default:teller") && why.contains(app), "{why}");
+    }
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    world.limit("b", "till", 3).await;
+    client.hears_nothing().await;
+    world.limit("a", "shop", 4).await;
+    assert!(client.accept().await.is(&[("a", 4)]));
+    assert_eq!(running.view().subscribers[0].user.as_deref(), Some("system:serviceaccount:default:teller"));
+}
+
+#[tokio::test]
+async fn what_is_no_longer_allowed_ends_the_stream() {
+    let world = World::start().await;
+    let running = guarded(&world).await;
+    let (mut clients, mut stays) = (vec![], None);
+    for name in ["stays", "loses-its-right", "is-gone"] {
+        let token = token(&world, name).await;
+        allow(&world, name, "shop").await;
+        let mut client = Sdk::on(channel(running.address).await, Some(&token)).await.expect("a stream");
+        client.subscribe("shop", &[LIMIT]).await;
+        client.accept().await;
+        match name {
+            "stays" => stays = Some(client),
+            _ => clients.push(client),
+        }
+    }
+    bindings(&world).delete("loses-its-right", &DeleteParams::default()).await.expect("deleted");
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "default");
+    accounts.delete("is-gone", &DeleteParams::default()).await.expect("deleted");
+    let begun = Instant::now();
+    // Their answers are remembered for ten seconds, and they are asked for every ten.
+    while running.plane.streams().len() > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(25), "they are still told");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let [mut right, mut gone] = <[Sdk; 2]>::try_from(clients).expect("two");
+    assert_eq!(right.end().await.expect_err("why").code(), Code::PermissionDenied);
+    assert_eq!(gone.end().await.expect_err("why").code(), Code::Unauthenticated);
+    world.limit("a", "shop", 1).await;
+    assert!(stays.expect("it stays").accept().await.is(&[("a", 1)]));
+}

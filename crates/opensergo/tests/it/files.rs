@@ -1,0 +1,91 @@
+//! Rules from a directory.
+
+use std::{fs, path::Path};
+
+use crate::{
+    sdk::Sdk,
+    world::{Running, eventually},
+};
+
+const LIMIT: &str = "RateLimitStrategy";
+
+fn limit(name: &str, threshold: &str) -> String {
+    format!(
+        "apiVersion: fault-tolerance.opensergo.io/v1alpha1\nkind: {LIMIT}\nmetadata: {{name: {name}, labels: {{app: shop}}}}\n\
+         spec: {{metricType: RequestAmount, limitMode: Local, threshold: {threshold}, statDurationSeconds: 1}}\n"
+    )
+}
+
+/// Writes a file as a whole, as everyone should who is watched.
+fn write(folder: &Path, name: &str, text: &str) {
+    let new = folder.join(format!("{name}.new"));
+    fs::write(&new, text).expect("written");
+    fs::rename(new, folder.join(name)).expect("renamed");
+}
+
+#[tokio::test]
+async fn files_come_change_break_and_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert_eq!(client.accept().await.len(), 0);
+    write(folder.path(), "a.yaml", &limit("a", "1"));
+    assert!(client.accept().await.is(&[("a", 1)]));
+    write(folder.path(), "b.yml", &format!("{}---\n{}", limit("b", "2"), limit("c", "3")));
+    assert!(client.accept().await.is(&[("a", 1), ("b", 2), ("c", 3)]));
+    write(folder.path(), "notes.txt", &limit("d", "4"));
+    write(folder.path(), "a.yaml", &limit("a", "10"));
+    assert!(client.accept().await.is(&[("a", 10), ("b", 2), ("c", 3)]), "and other files do not count");
+    let trouble = || running.view().kinds[0].trouble.clone();
+    assert_eq!(trouble(), None);
+    // What makes no sense at all, what is of no kind, and what cannot be translated.
+    for broken in ["{", "apiVersion: v1\nkind: Pod\n"] {
+        write(folder.path(), "b.yml", broken);
+        eventually("somebody says so", async || trouble().is_some_and(|text| text.contains("b.yml"))).await;
+    }
+    write(folder.path(), "a.yaml", &limit("a", "11"));
+    assert!(client.accept().await.is(&[("a", 11), ("b", 2), ("c", 3)]), "what it said before stays");
+    write(folder.path(), "b.yml", &limit("b", "many"));
+    let left = client.accept().await;
+    assert!(left.is(&[("a", 11), ("b", 2)]), "c is gone, and of b the last that was right stays: {left:?}");
+    eventually("all is well", async || trouble().is_none()).await;
+    fs::remove_file(folder.path().join("b.yml")).expect("removed");
+    assert!(client.accept().await.is(&[("a", 11)]));
+    fs::remove_file(folder.path().join("a.yaml")).expect("removed");
+    assert_eq!(client.accept().await.len(), 0);
+}
+
+#[tokio::test]
+async fn versions_of_files_go_on_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "a.yaml", &limit("a", "1"));
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    running.stop().await;
+    fs::remove_file(folder.path().join("a.yaml")).expect("removed");
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    client.move_to(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert_eq!(client.accept().await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_read_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rules");
+    fs::create_dir(&path).expect("a folder");
+    write(&path, "a.yaml", &limit("a", "1"));
+    let running = Running::on_directory(path.clone()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    fs::rename(&path, folder.path().join("away")).expect("renamed");
+    eventually("somebody says so", async || running.view().kinds[0].trouble.is_some()).await;
+    client.hears_nothing().await;
+    fs::rename(folder.path().join("away"), &path).expect("renamed");
+    write(&path, "a.yaml", &limit("a", "2"));
+    assert!(client.accept().await.is(&[("a", 2)]));
+}
