@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Sdk, Server, Subscriber, eventually, page};
 
-use crate::objects::{create, field};
+use crate::objects::{becomes, create, field};
 
 /// All kinds of rules, as kubectl takes them.
 const ALL: &str = "faulttolerancerules,ratelimitstrategies,throttlingstrategies,concurrencylimitstrategies,\
@@ -320,6 +320,52 @@ fn clients_of_one_app_do_not_stand_in_each_others_way() {
     // An open stream does not keep the server from ending.
     server.stop();
     late.is_troubled("error when receive config-data");
+}
+
+/// A rule of most of a megabyte.
+fn large(name: &str) -> String {
+    let targets: Vec<Value> =
+        (0..900).map(|n| json!({"targetResourceName": format!("{n:0>1000}")})).collect();
+    let rule = json!({
+        "apiVersion": "fault-tolerance.opensergo.io/v1alpha1",
+        "kind": "FaultToleranceRule",
+        "metadata": {"name": name, "labels": {"app": "shop"}},
+        "spec": {"targets": targets, "strategies": [{"name": "shop", "kind": "RateLimitStrategy"}]},
+    });
+    rule.to_string()
+}
+
+/// An SDK gives up a stream on which more than 4 MiB come at once.
+#[test]
+fn more_rules_than_fit_cost_nobody_their_stream() {
+    let (large_one, small_one) = ("default shop FaultToleranceRule", "default shop RateLimitStrategy");
+    let has = |n: usize| move |rules: &Value| rules.as_array().is_some_and(|rules| rules.len() == n);
+    let server = Server::start();
+    let mut early = server.subscriber(Sdk::Go);
+    let mut late = server.subscriber(Sdk::Go);
+    for subscriber in [&mut early, &mut late] {
+        subscriber.subscribe(small_one);
+        subscriber.subscribe(large_one);
+    }
+    early.start();
+    for name in ["a", "b", "c", "d"] {
+        create(&server, &large(name));
+    }
+    early.is_told_what(large_one, "four", has(4));
+    create(&server, &large("e"));
+    let why = r#".status.conditions[?(@.type=="Delivered")].reason"#;
+    becomes(&server, "faulttolerancerule e", why, "TooLarge");
+    late.start();
+    create(&server, &limit("default", "shop", 1));
+    for subscriber in [&mut early, &mut late] {
+        subscriber.is_told_what(small_one, "1", thresholds(&[1]));
+    }
+    early.is_told_what(large_one, "the last that could be told", has(4));
+    server.kubectl("delete faulttolerancerule a b").ok();
+    for subscriber in [&mut early, &mut late] {
+        subscriber.is_told_what(large_one, "three", has(3));
+        only_the_end_of_streams(Sdk::Go, subscriber.troubles());
+    }
 }
 
 #[test]
