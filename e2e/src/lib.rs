@@ -16,6 +16,6 @@ mod words;
 pub use kubectl::{Kubectl, Ran};
 pub use opensergo::{Held, Sdk, Subscriber};
 pub use process::{Running, eventually};
-pub use raw::{Answer, NoAnswer, Raw};
+pub use raw::{Answer, NoAnswer, Raw, page};
 pub use rustix::process::Signal;
 pub use server::Server;

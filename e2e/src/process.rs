@@ -112,9 +112,9 @@ impl Running {
                 self.seen.push('\n');
                 line
             }
-            Err(RecvTimeoutError::Timeout) => panic!("not in time: {wanted}; it printed:\n{}", self.seen),
+            Err(RecvTimeoutError::Timeout) => panic!("not in time: {wanted}; it printed:\n{}", self.shown()),
             Err(RecvTimeoutError::Disconnected) => {
-                panic!("it ended without {wanted}; it printed:\n{}", self.seen)
+                panic!("it ended without {wanted}; it printed:\n{}", self.shown())
             }
         }
     }
@@ -131,6 +131,11 @@ impl Running {
     #[must_use]
     pub fn seen(&self) -> &str {
         &self.seen
+    }
+
+    /// The same for people, without the rest of long lines.
+    fn shown(&self) -> String {
+        self.seen.lines().flat_map(|line| line.chars().take(2000).chain(['\n'])).collect()
     }
 
     /// All it prints until it ends by itself, and how it ended.

@@ -1,6 +1,11 @@
 //! Requests as they go over the wire, for what no client library would ask.
 
-use std::{path::Path, time::Duration};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    time::Duration,
+};
 
 use futures_util::{AsyncBufReadExt, Stream, TryStreamExt, future};
 use http::{Method, Request, StatusCode, header};
@@ -15,6 +20,20 @@ use crate::server::Server;
 
 /// How long to leave a server alone that did not answer, so that those who ask again do not slow down its return.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// A page of what serves without TLS and asks nobody who they are.
+///
+/// # Panics
+/// When there is no answer.
+#[must_use]
+#[track_caller]
+pub fn page(address: &str, path: &str) -> String {
+    let mut text = String::new();
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("somebody reads");
+    stream.read_to_string(&mut text).expect("somebody answers");
+    text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or(text)
+}
 
 /// Why a request got no answer. The server is away, or went away meanwhile.
 #[derive(Debug)]

@@ -114,6 +114,18 @@ impl Server {
         &self.opensergo
     }
 
+    /// Where one of its services is, if it runs.
+    ///
+    /// # Panics
+    /// When the server has not been ready yet.
+    #[must_use]
+    pub fn endpoint(&self, service: &str) -> Option<String> {
+        let endpoints = self.directory.path().join("data/endpoints.json");
+        let endpoints = fs::read_to_string(endpoints).expect("a ready server has said what is where");
+        let endpoints: serde_json::Value = serde_json::from_str(&endpoints).expect("JSON");
+        endpoints[service].as_str().map(str::to_owned)
+    }
+
     /// The memory it occupies, in KiB.
     ///
     /// # Panics
@@ -216,13 +228,10 @@ impl Server {
         command.current_dir(self.directory.path()).stderr(log);
         let mut running = Running::spawn(&mut command, "the binary under test");
         running.line_with("Ctrl-C");
-        let endpoints = self.directory.path().join("data/endpoints.json");
-        let endpoints = fs::read_to_string(endpoints).expect("a ready server has said what is where");
-        let endpoints: serde_json::Value = serde_json::from_str(&endpoints).expect("JSON");
-        if let Some(address) = endpoints["opensergo"].as_str() {
-            self.opensergo = address.to_owned();
+        if let Some(address) = self.endpoint("opensergo") {
+            self.opensergo = address;
         }
-        let url = endpoints["apiserver"].as_str().expect("the API server is among them");
+        let url = self.endpoint("apiserver").expect("the API server is among them");
         self.address = url.strip_prefix("https://").expect("TLS").to_owned();
         self.running = Some(running);
     }

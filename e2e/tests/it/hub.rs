@@ -2,12 +2,10 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpStream,
     time::{Duration, Instant},
 };
 
-use windlass_e2e::{Running, Server, Signal, eventually};
+use windlass_e2e::{Running, Server, Signal, eventually, page};
 
 use crate::{
     objects::{becomes, contains, create, field},
@@ -54,11 +52,7 @@ impl Hub {
     }
 
     fn page(&self, path: &str) -> String {
-        let mut text = String::new();
-        let mut stream = TcpStream::connect(&self.address).expect("the hub listens");
-        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("the hub reads");
-        stream.read_to_string(&mut text).expect("the hub answers");
-        text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or(text)
+        page(&self.address, path)
     }
 
     fn state(&self, reconciler: &str) -> String {

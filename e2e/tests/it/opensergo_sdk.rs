@@ -2,9 +2,9 @@
 //! them.
 
 use serde_json::{Value, json};
-use windlass_e2e::{Sdk, Server, Subscriber};
+use windlass_e2e::{Sdk, Server, Subscriber, eventually, page};
 
-use crate::objects::create;
+use crate::objects::{becomes, create, field};
 
 /// All kinds of rules, as kubectl takes them.
 const ALL: &str = "faulttolerancerules,ratelimitstrategies,throttlingstrategies,concurrencylimitstrategies,\
@@ -130,10 +130,28 @@ fn apply(server: &Server, text: &str) {
     server.kubectl("apply -f -").yaml(text).ok();
 }
 
+/// How often something has happened since the server was started, for all kinds together.
+fn counted(server: &Server, metric: &str) -> u64 {
+    let url = server.endpoint("opensergo-status").expect("the control plane runs");
+    let metrics = page(url.strip_prefix("http://").expect("no TLS"), "/metrics");
+    let lines = metrics.lines().filter(|line| !line.starts_with('#') && line.contains(metric));
+    lines.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().expect("a number")).sum()
+}
+
+/// Clients had no reason to answer that they do not take what they got.
+#[track_caller]
+fn everything_was_accepted(server: &Server) {
+    assert!(counted(server, r#"result="accepted""#) > 0);
+    for result in [r#"result="rejected""#, r#"result="outdated""#, "opensergo_bad_requests_total"] {
+        assert_eq!(counted(server, result), 0, "{result}");
+    }
+}
+
 fn follows_every_kind(sdk: Sdk) {
     let server = Server::start();
     let subscriber = server.subscriber(sdk);
     is_told_of_every_kind(&server, sdk, subscriber);
+    everything_was_accepted(&server);
 }
 
 fn is_told_of_every_kind(server: &Server, sdk: Sdk, mut subscriber: Subscriber) {
@@ -171,11 +189,16 @@ fn is_told_of_every_kind(server: &Server, sdk: Sdk, mut subscriber: Subscriber) 
     subscriber.close();
 }
 
+/// Whether the SDK for Java tells of the end of a stream that it has let run out.
+fn is_an_end(trouble: &str) -> bool {
+    trouble.contains("DEADLINE_EXCEEDED")
+}
+
 /// An SDK has nothing to complain about but, in Java, the end of each stream after its ten seconds.
 #[track_caller]
 fn only_the_end_of_streams(sdk: Sdk, troubles: &[String]) {
-    let ends = |trouble: &String| sdk == Sdk::Java && trouble.contains("DEADLINE_EXCEEDED");
-    assert!(troubles.iter().all(ends), "the SDK for {sdk:?} complains: {troubles:?}");
+    let is_usual = |trouble: &String| sdk == Sdk::Java && is_an_end(trouble);
+    assert!(troubles.iter().all(is_usual), "the SDK for {sdk:?} complains: {troubles:?}");
 }
 
 #[test]
@@ -299,6 +322,52 @@ fn clients_of_one_app_do_not_stand_in_each_others_way() {
     late.is_troubled("error when receive config-data");
 }
 
+/// A rule of most of a megabyte.
+fn large(name: &str) -> String {
+    let targets: Vec<Value> =
+        (0..900).map(|n| json!({"targetResourceName": format!("{n:0>1000}")})).collect();
+    let rule = json!({
+        "apiVersion": "fault-tolerance.opensergo.io/v1alpha1",
+        "kind": "FaultToleranceRule",
+        "metadata": {"name": name, "labels": {"app": "shop"}},
+        "spec": {"targets": targets, "strategies": [{"name": "shop", "kind": "RateLimitStrategy"}]},
+    });
+    rule.to_string()
+}
+
+/// An SDK gives up a stream on which more than 4 MiB come at once.
+#[test]
+fn more_rules_than_fit_cost_nobody_their_stream() {
+    let (large_one, small_one) = ("default shop FaultToleranceRule", "default shop RateLimitStrategy");
+    let has = |n: usize| move |rules: &Value| rules.as_array().is_some_and(|rules| rules.len() == n);
+    let server = Server::start();
+    let mut early = server.subscriber(Sdk::Go);
+    let mut late = server.subscriber(Sdk::Go);
+    for subscriber in [&mut early, &mut late] {
+        subscriber.subscribe(small_one);
+        subscriber.subscribe(large_one);
+    }
+    early.start();
+    for name in ["a", "b", "c", "d"] {
+        create(&server, &large(name));
+    }
+    early.is_told_what(large_one, "four", has(4));
+    create(&server, &large("e"));
+    let why = r#".status.conditions[?(@.type=="Delivered")].reason"#;
+    becomes(&server, "faulttolerancerule e", why, "TooLarge");
+    late.start();
+    create(&server, &limit("default", "shop", 1));
+    for subscriber in [&mut early, &mut late] {
+        subscriber.is_told_what(small_one, "1", thresholds(&[1]));
+    }
+    early.is_told_what(large_one, "the last that could be told", has(4));
+    server.kubectl("delete faulttolerancerule a b").ok();
+    for subscriber in [&mut early, &mut late] {
+        subscriber.is_told_what(large_one, "three", has(3));
+        only_the_end_of_streams(Sdk::Go, subscriber.troubles());
+    }
+}
+
 #[test]
 fn a_kind_that_nobody_knows_disturbs_no_other() {
     let server = Server::start();
@@ -324,7 +393,24 @@ fn is_told_of_the_next_change_after_refusing_one(sdk: Sdk) {
     for n in 1..4 {
         apply(&server, &limit("default", "shop", n));
         subscriber.is_told_what(subscription, "the last change", thresholds(&[n]));
+        is_rejected(&server, n);
     }
+    // What was refused is not sent again, but a new stream is told what there is.
+    let n_streams = 1 + subscriber.troubles().iter().filter(|trouble| is_an_end(trouble)).count() as u64;
+    let n_pushes = counted(&server, "opensergo_pushes_total");
+    assert!((4..4 + n_streams).contains(&n_pushes), "{n_pushes} pushes on {n_streams} streams");
+}
+
+/// Waits until the object says that a client has refused it as it is.
+#[track_caller]
+fn is_rejected(server: &Server, generation: u32) {
+    let rejected = r#".status.conditions[?(@.type=="RejectedBy")]"#;
+    let path = format!(r"{rejected}.observedGeneration}} {{{rejected}.message");
+    eventually(|| {
+        let said = field(server, "ratelimitstrategy shop", &path);
+        let is_right = said.starts_with(&format!("{generation} ")) && said.contains("refused as told");
+        if is_right { Ok(()) } else { Err(format!("it says {said:?}")) }
+    });
 }
 
 #[test]
@@ -371,6 +457,7 @@ fn restart(sdk: Sdk, end: impl Fn(&mut Server), come_back: impl Fn(&mut Subscrib
         apply(&server, &limit("default", app, 5));
         subscriber.is_told_what(&subscription(app), "5", thresholds(&[5]));
     }
+    everything_was_accepted(&server);
 }
 
 #[test]
