@@ -33,14 +33,15 @@ fn listen() {
     EARS.get_or_init(|| {
         let is_heard = dynamic_filter_fn(|_, _| HEARD.with_borrow(Option::is_some));
         let lines = fmt::layer().with_ansi(false).with_writer(|| Hear).with_filter(is_heard);
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).unwrap();
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines))
+            .expect("nobody else has set one");
         tracing::callsite::rebuild_interest_cache();
     });
     HEARD.set(Some(Vec::new()));
 }
 
 fn heard() -> String {
-    String::from_utf8(HEARD.take().unwrap()).unwrap()
+    String::from_utf8(HEARD.take().expect("it listens")).expect("log lines are text")
 }
 
 #[tokio::test]
