@@ -84,6 +84,30 @@ fn every_part_of_the_server_is_measured_and_reported() {
     assert_eq!(left.len(), 1, "only the report is left: {left:?}");
 }
 
+/// Titles of what is found of the OpenSergo control plane.
+const OPENSERGO_PARTS: [&str; 4] =
+    ["## Idle subscribers\n", "## One change to many subscribers\n", "## Many changes\n", "## Restart\n"];
+
+#[test]
+fn every_part_of_the_control_plane_is_measured_and_reported() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let markdown = folder.path().join("benchmarks.md");
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass-bench"))
+        .args(["opensergo", "--tiny", "--directory"])
+        .arg(folder.path())
+        .arg("--server")
+        .arg(server())
+        .arg("--markdown")
+        .arg(&markdown)
+        .output()
+        .expect("the benchmark starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&markdown).expect("the markdown is written");
+    for part in OPENSERGO_PARTS {
+        assert!(text.contains(part), "{part:?} is missing from:\n{text}");
+    }
+}
+
 /// A server that is not the benchmark's, killed when this is dropped.
 struct Other(std::process::Child);
 

@@ -109,5 +109,31 @@ fn what_cannot_be_read_exits_with_64_and_is_named() {
         let told = stderr(&mut translate(here.path(), line), 64);
         assert!(told.contains(expected), "{line}: {expected} is not in {told}");
     }
-    assert!(stderr(windlass(here.path()).arg("opensergo"), 64).contains("expected a command"));
+}
+
+#[test]
+fn what_is_wrong_with_a_control_plane_exits_with_64_and_is_named() {
+    let here = here(&[("file", "")]);
+    for (line, expected) in [
+        ("--kubeconfig none.yaml", "--kubeconfig none.yaml: "),
+        ("--rules-dir none", "--rules-dir none: expected a directory"),
+        ("--rules-dir file", "--rules-dir file: expected a directory"),
+        ("--rules-dir . --kubeconfig file", "--kubeconfig"),
+        ("--rules-dir . --opensergo-require-auth --opensergo-port 0", "--opensergo-require-auth: "),
+        (
+            "--opensergo-debounce 1s --opensergo-debounce-max 10ms",
+            "--opensergo-debounce-max 10ms: expected no less",
+        ),
+        ("--opensergo-send-timeout 0", "--opensergo-send-timeout 0: expected a duration above zero"),
+        ("--opensergo-identity Mine!", "--opensergo-identity \"Mine!\": expected"),
+        ("--opensergo-tls-cert-file file", "--opensergo-tls-private-key-file"),
+        (
+            "--rules-dir . --opensergo-port 0 --opensergo-tls-cert-file file --opensergo-tls-private-key-file file",
+            "--opensergo-tls-cert-file file, --opensergo-tls-private-key-file file: there is no certificate",
+        ),
+        ("--opensergo-port 70000", "--opensergo-port"),
+    ] {
+        let told = stderr(windlass(here.path()).arg("opensergo").args(line.split(' ')), 64);
+        assert!(told.contains(expected), "{line}: {expected} is not in {told}");
+    }
 }
