@@ -67,7 +67,7 @@ async fn whoever_moves_between_replicas_sees_nothing_go_back() {
             client.move_to(addresses[rng.usize(..2)]).await;
             client.subscribe("shop", &[LIMIT]).await;
             // That versions do not go back is seen to by the client.
-            for _ in 0..rng.usize(1..4) {
+            for _ in 0..rng.usize(1..3) {
                 seen.check(&client.accept().await);
             }
         }
