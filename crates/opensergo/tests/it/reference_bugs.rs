@@ -41,6 +41,7 @@ use windlass_opensergo::{
         },
         transport::v1::{SubscribeRequest, SubscribeRequestTarget},
     },
+    subscriber::Patience,
     topic::{App, KindId, Topic},
 };
 
@@ -334,7 +335,8 @@ async fn b14_a_kind_that_is_missing_stops_no_other_and_may_come_back() {
     for id in KindId::all().filter(|id| *id != kind(LIMIT)) {
         world.define(id, false).await;
     }
-    let running = world.plane().await;
+    let patience = Patience { order: Duration::from_millis(500), ..Patience::default() };
+    let running = world.plane_with(Settings { patience, ..quick() }).await;
     let mut client = Sdk::connect(running.address).await;
     client.subscribe("shop", &[LIMIT, RULE]).await;
     assert_eq!(client.accept().await.kind(), RULE, "though not at once");

@@ -182,6 +182,11 @@ impl Sdk {
         self.send(SubscribeRequest { op_type, ..request("default", app, kinds) }).await;
     }
 
+    /// Has nothing more to say, as the Java SDK when it is closed.
+    pub(crate) fn half_close(&mut self) {
+        self.requests = mpsc::channel(1).0;
+    }
+
     /// The next message, whatever it is.
     pub(crate) async fn response(&mut self) -> Result<Option<SubscribeResponse>, Status> {
         timeout(DEADLINE, self.responses.message()).await.expect("a message in time")
