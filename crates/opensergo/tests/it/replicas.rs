@@ -14,7 +14,7 @@ const LIMIT: &str = "RateLimitStrategy";
 
 /// How often each client moves, and how many there are.
 const MOVES: usize = 50;
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 3;
 
 /// What a client has seen, and may not see again.
 #[derive(Default)]
@@ -56,7 +56,7 @@ async fn whoever_moves_between_replicas_sees_nothing_go_back() {
                 1 if ticks > 3 => world.delete(LIMIT, "sometimes").await,
                 _ => {}
             }
-            tokio::time::sleep(Duration::from_millis(15)).await;
+            tokio::time::sleep(Duration::from_millis(25)).await;
         }
         ticks
     };
