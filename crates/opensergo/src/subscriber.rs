@@ -348,8 +348,9 @@ impl Subscriber {
         let answer = self.asked.iter().find(|asked| !asked.is_given_up);
         let answer = answer.map(|asked| asked.at + self.patience.answer);
         let again = self.again.first().map(|(at, _)| *at);
-        // What is not held back waits for nothing but the client.
-        let held = self.ready.iter().filter(|(_, topic)| self.is_held(topic, now));
+        // What is not held back waits for nothing but the client; and nothing of the lowest rank is.
+        let may_be_held = self.ready.iter().rev().take_while(|(rank, _)| *rank > 0);
+        let held = may_be_held.filter(|(_, topic)| self.is_held(topic, now));
         let held = held.filter_map(|(_, topic)| self.topics[topic].next.as_ref());
         let held = held.map(|next| next.since + self.patience.order).min();
         [answer, again, held].into_iter().flatten().min()

@@ -55,8 +55,8 @@ async fn while_a_push_is_not_answered_there_is_no_other_and_then_the_newest() {
         client.hears_nothing().await;
     }
     // Of another topic it is told all the same.
-    client.subscribe("shop", &[RULE]).await;
-    assert_eq!(client.accept().await.kind(), RULE);
+    client.subscribe("shop", &["TrafficRouter"]).await;
+    assert_eq!(client.accept().await.kind(), "TrafficRouter");
     client.ack(&first).await;
     assert!(client.accept().await.is(&[("a", 5)]), "and not of what was in between");
     client.hears_nothing().await;
@@ -284,7 +284,7 @@ async fn whoever_does_not_read_is_sent_away() {
 #[tokio::test]
 async fn whoever_reads_slowly_is_not_sent_away() {
     let world = World::start().await;
-    let settings = Settings { send_timeout: Duration::from_secs(2), ..quick() };
+    let settings = Settings { send_timeout: Duration::from_secs(1), ..quick() };
     let running = world.plane_with(settings).await;
     let mut slow = Sdk::connect(running.address).await;
     for idx in 0..6 {
@@ -292,7 +292,7 @@ async fn whoever_reads_slowly_is_not_sent_away() {
         slow.subscribe(&format!("app-{idx}"), &[RULE]).await;
     }
     for _ in 0..6 {
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(slow.accept().await.len(), 1);
     }
 }
@@ -308,4 +308,27 @@ async fn another_method_is_not_there() {
     let codec = tonic_prost::ProstCodec::<SubscribeRequest, SubscribeRequest>::default();
     let refused = grpc.unary(tonic::Request::new(SubscribeRequest::default()), path, codec).await;
     assert_eq!(refused.expect_err("there is none").code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn whoever_says_that_it_has_no_more_to_say_is_let_go() {
+    let world = World::start().await;
+    let running = world.plane().await;
+    let mut client = subscribed(running.address).await;
+    client.half_close();
+    client.end().await.expect("a clean end");
+    eventually("it is gone", async || running.plane.streams().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_kind_that_is_named_twice_is_told_once() {
+    let world = World::start().await;
+    let running = world.plane().await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT; 64]).await;
+    client.accept().await;
+    client.hears_nothing().await;
+    // Whoever wants no more of what it never wanted gets what it wants.
+    client.unsubscribe("other", &[LIMIT, RULE]).await;
+    client.hears_nothing().await;
 }

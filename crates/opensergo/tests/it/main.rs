@@ -9,6 +9,7 @@ mod files;
 mod golden;
 mod hostile;
 mod line;
+mod pages;
 mod reference_bugs;
 mod replicas;
 mod reported;

@@ -8,7 +8,7 @@
 //! | B26 | kinds are known to the program only; that every one is served is seen in `b26` |
 //! | B27, B28 | code that nobody calls, and entries that nobody reads |
 //! | B29 | lines in a log |
-//! | B31 | rights that nobody needs, in a manifest |
+//! | B31 | rights in a manifest; that those to read are enough is seen in `b31` |
 //! | B34 | no tests, which these are; that objects have a status is seen in `reported` |
 
 use std::time::Duration;
@@ -41,6 +41,7 @@ use windlass_opensergo::{
         },
         transport::v1::{SubscribeRequest, SubscribeRequestTarget},
     },
+    subscriber::Patience,
     topic::{App, KindId, Topic},
 };
 
@@ -334,7 +335,8 @@ async fn b14_a_kind_that_is_missing_stops_no_other_and_may_come_back() {
     for id in KindId::all().filter(|id| *id != kind(LIMIT)) {
         world.define(id, false).await;
     }
-    let running = world.plane().await;
+    let patience = Patience { order: Duration::from_millis(500), ..Patience::default() };
+    let running = world.plane_with(Settings { patience, ..quick() }).await;
     let mut client = Sdk::connect(running.address).await;
     client.subscribe("shop", &[LIMIT, RULE]).await;
     assert_eq!(client.accept().await.kind(), RULE, "though not at once");
@@ -577,6 +579,20 @@ async fn b30_what_nobody_wants_any_more_is_forgotten_and_nobody_may_want_too_muc
         running.plane.streams().is_empty() && running.plane.listeners(&topic("d")).is_empty()
     })
     .await;
+}
+
+#[tokio::test]
+async fn b31_rights_to_read_are_all_it_needs() {
+    let world = World::start().await;
+    let running = Running::start(world.reader().await, quick(), Access::open(), true).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert_eq!(client.accept().await.len(), 0);
+    // It would like to write reports, and goes on without.
+    world.limit("a", "shop", 1).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    world.delete(LIMIT, "a").await;
+    assert_eq!(client.accept().await.len(), 0);
 }
 
 #[tokio::test]

@@ -4,17 +4,19 @@ use std::{collections::HashSet, time::Duration};
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
+use windlass_opensergo::access::Access;
 
 use crate::{
-    sdk::{Push, Sdk},
-    world::World,
+    line::Line,
+    sdk::{Push, Sdk, answer},
+    world::{Running, World, quick},
 };
 
 const LIMIT: &str = "RateLimitStrategy";
 
 /// How often each client moves, and how many there are.
 const MOVES: usize = 50;
-const CLIENTS: usize = 4;
+const CLIENTS: usize = 3;
 
 /// What a client has seen, and may not see again.
 #[derive(Default)]
@@ -56,7 +58,7 @@ async fn whoever_moves_between_replicas_sees_nothing_go_back() {
                 1 if ticks > 3 => world.delete(LIMIT, "sometimes").await,
                 _ => {}
             }
-            tokio::time::sleep(Duration::from_millis(15)).await;
+            tokio::time::sleep(Duration::from_millis(25)).await;
         }
         ticks
     };
@@ -67,7 +69,7 @@ async fn whoever_moves_between_replicas_sees_nothing_go_back() {
             client.move_to(addresses[rng.usize(..2)]).await;
             client.subscribe("shop", &[LIMIT]).await;
             // That versions do not go back is seen to by the client.
-            for _ in 0..rng.usize(1..4) {
+            for _ in 0..rng.usize(1..3) {
                 seen.check(&client.accept().await);
             }
         }
@@ -120,4 +122,37 @@ async fn a_rule_deleted_while_a_replica_was_not_there_is_gone() {
     client.move_to(two.address).await;
     client.subscribe("shop", &[LIMIT]).await;
     assert_eq!(client.accept().await.len(), 0);
+}
+
+/// A replica that does not reach the API server tells what it saw last: for a client that knows nothing that is better
+/// than nothing. One that knows more says so, and is told again.
+#[tokio::test]
+async fn whoever_knows_more_than_a_replica_is_told_once_it_knows_as_much() {
+    let (world, line) = (World::start().await, Line::new(true));
+    world.limit("a", "shop", 1).await;
+    let one = world.plane().await;
+    let two = Running::start(line.client(&world.client), quick(), Access::open(), false).await;
+    let mut client = Sdk::connect(two.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    line.cut();
+    world.limit("a", "shop", 2).await;
+    client.move_to(one.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    let newer = client.accept().await;
+    assert!(newer.is(&[("a", 2)]));
+    client.move_to(two.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    let older = client.any_push().await;
+    assert!(older.is(&[("a", 1)]) && older.version < newer.version, "{older:?}");
+    client.send(answer("ACK", 4010, "", &older.response.response_id)).await;
+    line.mend();
+    loop {
+        let again = client.any_push().await;
+        if again.is(&[("a", 2)]) {
+            assert!(again.version >= newer.version, "{again:?}");
+            break;
+        }
+        client.send(answer("ACK", 4010, "", &again.response.response_id)).await;
+    }
 }

@@ -9,11 +9,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use windlass_opensergo::proto::transport::v1::SubscribeRequest;
+use windlass_opensergo::{
+    access::Access, plane::Settings, proto::transport::v1::SubscribeRequest, subscriber::Patience,
+};
 
 use crate::{
     sdk::{DEADLINE, Sdk, request},
-    world::{World, rule},
+    world::{Running, World, eventually, quick, rule},
 };
 
 const LIMIT: &str = "RateLimitStrategy";
@@ -86,6 +88,22 @@ async fn a_status_says_who_has_a_rule() {
 }
 
 #[tokio::test]
+async fn a_status_says_who_does_not_answer() {
+    let world = World::start().await;
+    let patience = Patience { answer: Duration::from_millis(300), ..Patience::default() };
+    let settings = Settings { patience, ..quick() };
+    let running = Running::start(world.client.clone(), settings, Access::open(), true).await;
+    world.limit("a", "shop", 1).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    let push = client.push().await;
+    becomes(&world, (LIMIT, "a"), "RejectedBy", ("True", "Rejected", "it did not answer")).await;
+    client.ack(&push).await;
+    becomes(&world, (LIMIT, "a"), "RejectedBy", ("False", "Nobody", "")).await;
+    becomes(&world, (LIMIT, "a"), "Delivered", ("True", "Delivered", "1/1")).await;
+}
+
+#[tokio::test]
 async fn a_status_says_what_is_wrong_with_a_rule() {
     let world = World::loose().await;
     let running = world.reporting("one").await;
@@ -107,7 +125,7 @@ async fn a_status_says_what_is_wrong_with_a_rule() {
     world.apply(LIMIT, "b", "shop", json!({"threshold": "many"})).await;
     becomes(&world, (LIMIT, "b"), "Accepted", ("False", "Untranslatable", "spec.threshold")).await;
     let events: Api<Event> = Api::namespaced(world.client.clone(), "default");
-    crate::world::eventually("people are told", async || {
+    eventually("people are told", async || {
         let events = events.list(&ListParams::default()).await.expect("a list");
         events.iter().any(|event| {
             event.reason.as_deref() == Some("Untranslatable")

@@ -182,6 +182,11 @@ impl Sdk {
         self.send(SubscribeRequest { op_type, ..request("default", app, kinds) }).await;
     }
 
+    /// Has nothing more to say, as the Java SDK when it is closed.
+    pub(crate) fn half_close(&mut self) {
+        self.requests = mpsc::channel(1).0;
+    }
+
     /// The next message, whatever it is.
     pub(crate) async fn response(&mut self) -> Result<Option<SubscribeResponse>, Status> {
         timeout(DEADLINE, self.responses.message()).await.expect("a message in time")
@@ -202,10 +207,14 @@ impl Sdk {
         (code, response)
     }
 
-    /// The next message, which is a push. It is not answered.
+    /// The next message, which is a push, and may be an old one. It is not answered.
+    pub(crate) async fn any_push(&mut self) -> Push {
+        Push::of(self.response().await.expect("the stream goes on").expect("a message"))
+    }
+
+    /// The next message, which is a push no older than what was pushed before. It is not answered.
     pub(crate) async fn push(&mut self) -> Push {
-        let response = self.response().await.expect("the stream goes on").expect("a message");
-        let push = Push::of(response);
+        let push = self.any_push().await;
         let topic = (push.response.namespace.clone(), push.response.app.clone(), push.response.kind.clone());
         let newest = self.versions.entry(topic).or_default();
         assert!(*newest <= push.version, "version {} after {newest}: {push:?}", push.version);

@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::rbac::v1::{ClusterRole, ClusterRoleBinding},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
@@ -76,8 +79,7 @@ pub(crate) fn large() -> Value {
 /// An API server.
 pub(crate) struct World {
     pub(crate) client: Client,
-    /// Ends with it.
-    _server: TestServer,
+    server: TestServer,
 }
 
 impl World {
@@ -101,13 +103,13 @@ impl World {
 
     async fn without_kinds() -> Self {
         let server = TestServer::bare(Config::default()).await.expect("a server");
-        World { client: server.client(), _server: server }
+        World { client: server.client(), server }
     }
 
     /// Without kinds, but kept tidy: what belongs to something that is deleted goes as well.
     pub(crate) async fn tidy() -> Self {
         let server = TestServer::start().await.expect("a server");
-        World { client: server.client(), _server: server }
+        World { client: server.client(), server }
     }
 
     /// Adds a kind.
@@ -123,6 +125,28 @@ impl World {
         }
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         api.create(&PostParams::default(), &definition).await.expect("created");
+    }
+
+    /// Somebody who may read rules, and nothing else.
+    pub(crate) async fn reader(&self) -> Client {
+        let groups: Vec<&str> = KINDS.iter().map(|kind| kind.group).collect();
+        let role = json!({
+            "metadata": {"name": "reader"},
+            "rules": [{"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "watch"]}],
+        });
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        let role = serde_json::from_value(role).expect("a role");
+        roles.create(&PostParams::default(), &role).await.expect("created");
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({
+            "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "reader"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": "reader"}],
+        });
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+        let binding = serde_json::from_value(binding).expect("a binding");
+        bindings.create(&PostParams::default(), &binding).await.expect("created");
+        self.server.client_as("reader", &[])
     }
 
     /// A namespace more.
