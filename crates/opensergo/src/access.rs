@@ -150,20 +150,24 @@ impl Access {
         guard.whose(token.trim()).await.map(Some)
     }
 
-    /// Whether a client may be told of a topic; if not, in words.
-    pub(crate) async fn may(&self, who: Option<&Arc<Identity>>, topic: &Topic) -> Result<(), String> {
-        let (Some(guard), Some(who)) = (&self.0, who) else { return Ok(()) };
-        match guard.may(who, topic).await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                let (kind, app) = (topic.kind.kind(), &topic.app);
-                Err(format!(
-                    "{:?} may not {VERB} to {}.{} {:?} in the namespace {:?}",
-                    who.name, kind.plural, kind.group, app.name, app.namespace
-                ))
-            }
-            Err(error) => Err(format!("it cannot be told whether this is allowed: {error}")),
-        }
+    /// Why a client may not be told of a topic, in words, if it may not. An error is no answer.
+    pub(crate) async fn refuses(
+        &self,
+        who: Option<&Arc<Identity>>,
+        topic: &Topic,
+    ) -> Result<Option<String>, Status> {
+        let (Some(guard), Some(who)) = (&self.0, who) else { return Ok(None) };
+        let may = guard.may(who, topic).await.map_err(|error| {
+            tracing::warn!(error, "it cannot be told what clients may do");
+            status::cannot_tell()
+        })?;
+        Ok((!may).then(|| {
+            let (kind, app) = (topic.kind.kind(), &topic.app);
+            format!(
+                "{:?} may not {VERB} to {}.{} {:?} in the namespace {:?}",
+                who.name, kind.plural, kind.group, app.name, app.namespace
+            )
+        }))
     }
 
     /// Whether a client still is who it was, and may know what it is told.
@@ -224,7 +228,11 @@ impl Guard {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: self.audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let review = self.reviews.tokens.create(&PostParams::default(), &review).await;
-        let review = review.map_err(status::cannot_tell)?.status.unwrap_or_default();
+        let review = review.map_err(|error| {
+            tracing::warn!(%error, "it cannot be told who clients are");
+            status::cannot_tell()
+        })?;
+        let review = review.status.unwrap_or_default();
         let answer = match review.user.filter(|_| review.authenticated == Some(true)) {
             Some(user) => Ok(Arc::new(Identity {
                 name: user.username.unwrap_or_default(),

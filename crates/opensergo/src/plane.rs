@@ -13,7 +13,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use parking_lot::{Mutex, RwLock};
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use windlass_runtime::Key;
@@ -109,11 +109,10 @@ pub struct Stream {
 struct OfKind {
     /// Everything up to this revision has been taken up; nothing before the first list is over.
     revision: watch::Sender<Option<i64>>,
-    greetings: mpsc::UnboundedSender<Greeting>,
+    /// The streams that wait for the first content of topics: one entry each, however often they ask.
+    waiting: Mutex<HashMap<(u64, Topic), Weak<Stream>>>,
+    somebody_waits: Notify,
 }
-
-/// A stream that waits for the first content of a topic.
-type Greeting = (Weak<Stream>, Topic);
 
 /// What is to be reported: topics whose delivery is another, and objects that are.
 type Unreported = (HashSet<Topic>, HashSet<(KindId, Key)>);
@@ -138,8 +137,10 @@ pub struct Plane {
     kinds: Vec<OfKind>,
     last_stream: AtomicU64,
     unreported: Mutex<Unreported>,
-    /// Topics that are too large to be told.
-    oversized: Mutex<HashMap<Topic, usize>>,
+    /// Whether somebody takes those.
+    is_reported: AtomicBool,
+    /// Topics that are too large to be told, of which that was said.
+    oversized: Mutex<HashSet<Topic>>,
 }
 
 impl fmt::Debug for Plane {
@@ -148,39 +149,34 @@ impl fmt::Debug for Plane {
     }
 }
 
-/// What has to run for a [`Plane`] to work.
-#[derive(Debug)]
-pub struct Greeters(Vec<(KindId, mpsc::UnboundedReceiver<Greeting>)>);
-
 impl Plane {
     /// One that knows nothing yet.
-    pub fn new(settings: Settings, metrics: Metrics) -> (Arc<Self>, Greeters) {
-        let (kinds, greeters) = KindId::all()
-            .map(|kind| {
-                let (greetings, rx) = mpsc::unbounded_channel();
-                (OfKind { revision: watch::channel(None).0, greetings }, (kind, rx))
-            })
-            .unzip();
-        let plane = Plane {
+    pub fn new(settings: Settings, metrics: Metrics) -> Arc<Self> {
+        let kinds = KindId::all().map(|_| OfKind {
+            revision: watch::channel(None).0,
+            waiting: Mutex::default(),
+            somebody_waits: Notify::new(),
+        });
+        Arc::new(Plane {
             debounce: Mutex::new(Debounce::new(settings.pace)),
             settings,
             metrics,
             rules: RwLock::default(),
             audience: Mutex::default(),
             debounce_changed: Notify::new(),
-            kinds,
+            kinds: kinds.collect(),
             last_stream: AtomicU64::new(fastrand_seed()),
             unreported: Mutex::default(),
+            is_reported: AtomicBool::new(false),
             oversized: Mutex::default(),
-        };
-        (Arc::new(plane), Greeters(greeters))
+        })
     }
 
     /// Works until it is dropped.
-    pub async fn run(self: Arc<Self>, greeters: Greeters, source: Arc<dyn Source>) {
+    pub async fn run(self: Arc<Self>, source: Arc<dyn Source>) {
         let mut tasks = tokio::task::JoinSet::new();
-        for (kind, greetings) in greeters.0 {
-            tasks.spawn(Arc::clone(&self).greet(kind, greetings, Arc::clone(&source)));
+        for kind in KindId::all() {
+            tasks.spawn(Arc::clone(&self).greet(kind, Arc::clone(&source)));
         }
         tasks.spawn(async move { self.tell().await });
         while let Some(ended) = tasks.join_next().await {
@@ -209,7 +205,9 @@ impl Plane {
             // Whoever names what has come or gone is right or wrong now.
             objects.extend(touched.iter().flat_map(|app| rules.naming(app)));
         }
-        self.unreported.lock().1.extend(objects);
+        if self.is_reported.load(Ordering::Relaxed) {
+            self.unreported.lock().1.extend(objects);
+        }
         let now = Instant::now();
         let is_first = {
             let mut debounce = self.debounce.lock();
@@ -255,11 +253,12 @@ impl Plane {
         for topic in &topics {
             audience.leave(topic, stream.id);
             self.metrics.subscribed(topic.kind, -1);
+            self.kinds[topic.kind.idx()].waiting.lock().remove(&(stream.id, topic.clone()));
         }
         audience.streams.remove(&stream.id);
         self.metrics.streams(audience.streams.len());
         drop(audience);
-        self.unreported.lock().0.extend(topics);
+        topics.iter().for_each(|topic| self.delivered(topic));
     }
 
     /// A stream wants to know of a topic.
@@ -274,23 +273,25 @@ impl Plane {
         };
         let is_new = stream.state.lock().subscribe(&topic, request_id, Instant::now());
         if is_new {
-            self.unreported.lock().0.insert(topic.clone());
+            self.delivered(&topic);
             self.await_greeting(stream, topic);
         }
     }
 
     /// A stream that waits for a topic is told once everything there is has been seen.
     pub(crate) fn await_greeting(&self, stream: &Arc<Stream>, topic: Topic) {
-        // Whoever greets is gone only when everything is.
-        let _ = self.kinds[topic.kind.idx()].greetings.send((Arc::downgrade(stream), topic));
+        let kind = &self.kinds[topic.kind.idx()];
+        kind.waiting.lock().insert((stream.id, topic), Arc::downgrade(stream));
+        kind.somebody_waits.notify_one();
     }
 
     /// A stream does not want to know of a topic any more.
     pub fn unsubscribe(&self, stream: &Arc<Stream>, topic: &Topic) {
         self.audience.lock().leave(topic, stream.id);
+        self.kinds[topic.kind.idx()].waiting.lock().remove(&(stream.id, topic.clone()));
         if stream.state.lock().unsubscribe(topic) {
             self.metrics.subscribed(topic.kind, -1);
-            self.unreported.lock().0.insert(topic.clone());
+            self.delivered(topic);
         }
     }
 
@@ -320,14 +321,16 @@ impl Plane {
         audience.topics.get(topic).into_iter().flat_map(HashMap::values).cloned().collect()
     }
 
-    /// How many bytes a topic has, if those are too many.
-    pub fn oversized(&self, topic: &Topic) -> Option<usize> {
-        self.oversized.lock().get(topic).copied()
-    }
-
     /// The delivery of a topic is another now.
     pub(crate) fn delivered(&self, topic: &Topic) {
-        self.unreported.lock().0.insert(topic.clone());
+        if self.is_reported.load(Ordering::Relaxed) {
+            self.unreported.lock().0.insert(topic.clone());
+        }
+    }
+
+    /// Somebody takes what is to be reported.
+    pub(crate) fn is_reported(&self) {
+        self.is_reported.store(true, Ordering::Relaxed);
     }
 
     /// Counts the rules there are.
@@ -349,8 +352,8 @@ impl Plane {
         let size = content.data.len();
         let is_too_large = size > MOST_CONTENT;
         let mut oversized = self.oversized.lock();
-        let was = if is_too_large { oversized.insert(topic.clone(), size) } else { oversized.remove(topic) };
-        if is_too_large && was.is_none() {
+        let is_new = if is_too_large { oversized.insert(topic.clone()) } else { oversized.remove(topic) };
+        if is_too_large && is_new {
             let (app, kind) = (&topic.app, topic.kind);
             tracing::error!(%app, ?kind, size, most = MOST_CONTENT, "too many rules: what was told last stays");
         }
@@ -406,20 +409,16 @@ impl Plane {
     ///
     /// They may have been elsewhere before, and told there of what is newer than what was seen here. So everything is
     /// looked at once more, once for all who wait.
-    async fn greet(
-        self: Arc<Self>,
-        kind: KindId,
-        mut greetings: mpsc::UnboundedReceiver<Greeting>,
-        source: Arc<dyn Source>,
-    ) {
-        let mut waiting = vec![];
-        while let Some(first) = greetings.recv().await {
-            let mut seen = self.kinds[kind.idx()].revision.subscribe();
+    async fn greet(self: Arc<Self>, kind: KindId, source: Arc<dyn Source>) {
+        let own = &self.kinds[kind.idx()];
+        loop {
+            own.somebody_waits.notified().await;
+            let mut seen = own.revision.subscribe();
             // Before a first list is over there is nothing to tell, however long that takes.
             let _ = seen.wait_for(Option::is_some).await;
-            waiting.push(first);
-            while let Ok(more) = greetings.try_recv() {
-                waiting.push(more);
+            let waiting = std::mem::take(&mut *own.waiting.lock());
+            if waiting.is_empty() {
+                continue;
             }
             let begun = Instant::now();
             let caught_up = async {
@@ -431,7 +430,7 @@ impl Plane {
             }
             let mut contents: HashMap<Topic, Option<Arc<Content>>> = HashMap::new();
             let now = Instant::now();
-            for (stream, topic) in waiting.drain(..) {
+            for ((_, topic), stream) in waiting {
                 let Some(stream) = stream.upgrade() else { continue };
                 let content = contents.entry(topic.clone()).or_insert_with(|| self.content(&topic));
                 if stream.state.lock().greet(&topic, content.as_ref(), now) {

@@ -32,7 +32,7 @@ pub use self::members::Members;
 use crate::{
     cluster::resource,
     kinds::{ReplicaStatus, RuleStatus},
-    plane::Plane,
+    plane::{MOST_CONTENT, Plane},
     rules::Held,
     topic::{KindId, Topic},
 };
@@ -43,6 +43,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// How many are written at once, and in a period: rules that change all the time are reported on now and then.
 const AT_ONCE: usize = 4;
 const MOST_WRITTEN: usize = 200;
+
+/// After how many objects others have their turn.
+const PAUSE_EVERY: usize = 256;
 
 /// What it calls itself to the API server.
 const COMPONENT: &str = "windlass-opensergo";
@@ -84,6 +87,7 @@ impl Reporter {
     pub fn new(plane: Arc<Plane>, informers: &Informers, events: &Events) -> Self {
         let client = informers.client().clone();
         let members = Members::new(informers, &plane.settings.identity);
+        plane.is_reported();
         Reporter { plane, client, recorder: events.recorder(COMPONENT), members }
     }
 
@@ -119,11 +123,14 @@ impl Reporter {
             }
             let mut deliveries = HashMap::new();
             let mut due = vec![];
-            for (kind, key) in objects {
+            for (idx, (kind, key)) in objects.into_iter().enumerate() {
                 if due.len() == MOST_WRITTEN {
                     again.insert((kind, key));
                 } else if let Some(one) = self.due(kind, &key, alive.as_ref(), &mut deliveries) {
                     due.push((one, kind, key));
+                }
+                if idx % PAUSE_EVERY == PAUSE_EVERY - 1 {
+                    tokio::task::yield_now().await;
                 }
             }
             let written = stream::iter(due)
@@ -149,12 +156,14 @@ impl Reporter {
         alive: Option<&HashSet<String>>,
         deliveries: &mut HashMap<Topic, Delivery>,
     ) -> Option<Due> {
-        let rules = self.plane.rules();
-        let held = rules.get(kind, key)?;
-        let delivery = held.app.as_ref().map(|app| {
-            let topic = Topic { app: app.clone(), kind };
+        // Streams are looked at while nobody is kept from the rules: whoever holds both waits for whoever wants both.
+        let app = self.plane.rules().get(kind, key)?.app.clone();
+        let delivery = app.map(|app| {
+            let topic = Topic { app, kind };
             deliveries.entry(topic.clone()).or_insert_with(|| delivery(&self.plane, &topic)).clone()
         });
+        let rules = self.plane.rules();
+        let held = rules.get(kind, key)?;
         let dangling = rules.dangling(kind, key);
         let seen = Seen {
             identity: &self.plane.settings.identity,
@@ -171,21 +180,10 @@ impl Reporter {
     async fn write(&self, kind: KindId, key: &Key, due: Due) -> bool {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), key.namespace(), &resource(kind));
-        if let Some(patch) = &due.without_the_dead {
-            let removed = api.patch_status(key.name(), &PatchParams::default(), &Patch::Merge(patch)).await;
-            if let Err(error) = removed {
-                tracing::debug!(%key, ?kind, %error, "an entry of a process that is gone could not be removed");
-            }
-        }
-        let row = kind.kind();
-        let applied = json!({
-            "apiVersion": format!("{}/{}", row.group, row.version),
-            "kind": row.kind,
-            "metadata": {"name": key.name(), "uid": due.object.metadata.uid},
-            "status": due.status,
-        });
-        let manager = PatchParams::apply(&format!("{COMPONENT}/{}", self.plane.settings.identity)).force();
-        let written = api.patch_status(key.name(), &manager, &Patch::Apply(&applied)).await;
+        // All processes write as one, so that what the last has written is what there is; whoever has seen less than that
+        // is refused, hears of it, and looks again.
+        let manager = PatchParams { field_manager: Some(COMPONENT.to_owned()), ..PatchParams::default() };
+        let written = api.patch_status(key.name(), &manager, &Patch::Merge(&due.patch)).await;
         match written {
             Ok(_) => {
                 if let Some(why) = due.complaint {
@@ -222,8 +220,13 @@ fn reference(kind: KindId, object: &DynamicObject) -> ObjectReference {
 
 /// How the subscribers of a topic are.
 fn delivery(plane: &Plane, topic: &Topic) -> Delivery {
-    let hash = plane.rules().content(topic).hash;
-    let mut delivery = Delivery { oversized: plane.oversized(topic), ..Delivery::default() };
+    let (hash, size) = {
+        let content = plane.rules().content(topic);
+        (content.hash, content.data.len())
+    };
+    // Whoever looks finds the same, whether or not it has subscribers: no two processes contradict each other.
+    let oversized = (size > MOST_CONTENT).then_some(size);
+    let mut delivery = Delivery { oversized, ..Delivery::default() };
     for stream in plane.listeners(topic) {
         let state = stream.state.lock();
         let Some(told) = state.topics().get(topic) else { continue };
@@ -256,9 +259,7 @@ struct Seen<'a> {
 /// What is to be written.
 struct Due {
     object: Arc<DynamicObject>,
-    status: Value,
-    /// The list of entries without those of processes that are gone, if there are such.
-    without_the_dead: Option<Value>,
+    patch: Value,
     /// What is told in an event.
     complaint: Option<String>,
 }
@@ -303,25 +304,50 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
             }
         })
         .collect();
-    let has_dead = before.replicas.iter().any(is_dead);
-    let is_same = before.conditions == conditions
-        && own_before == own.as_ref()
-        && before.observed_generation == generation
-        && !has_dead;
+    // What others say of a rule in conditions of their own stays.
+    let of_others = before.conditions.iter().filter(|one| !OWN_CONDITIONS.contains(&one.type_.as_str()));
+    let conditions: Vec<Condition> = conditions.into_iter().chain(of_others.cloned()).collect();
+    let told = held.fault.as_ref().and_then(|_| held.encoded());
+    let replicas: Vec<ReplicaStatus> = others.into_iter().cloned().chain(own).collect();
+    let is_same = before.observed_generation == generation
+        && before.told == told
+        && sorted(&before.conditions, |one| &one.type_) == sorted(&conditions, |one| &one.type_)
+        && are_alike(&before.replicas, &replicas);
     if is_same {
         return None;
     }
     let was =
         before.conditions.iter().find(|condition| condition.type_ == "Accepted").map(|one| &one.message);
     let complaint = held.fault.clone().filter(|fault| was != Some(fault));
-    let status =
-        RuleStatus { observed_generation: generation, conditions, replicas: own.into_iter().collect() };
-    let without_the_dead = has_dead.then(|| {
-        let left: Vec<&ReplicaStatus> = before.replicas.iter().filter(|entry| !is_dead(entry)).collect();
-        json!({"metadata": {"resourceVersion": held.object.metadata.resource_version}, "status": {"replicas": left}})
+    let patch = json!({
+        "metadata": {"uid": held.object.metadata.uid, "resourceVersion": held.object.metadata.resource_version},
+        "status": {
+            "observedGeneration": generation,
+            "conditions": conditions,
+            "replicas": replicas,
+            // A field that is null is taken away.
+            "told": told,
+        },
     });
-    let status = serde_json::to_value(status).unwrap_or_default();
-    Some(Due { object: Arc::clone(&held.object), status, without_the_dead, complaint })
+    Some(Due { object: Arc::clone(&held.object), patch, complaint })
+}
+
+/// The same in the order of their names.
+fn sorted<'a, T, N: Ord + ?Sized + 'a>(all: &'a [T], name: impl Fn(&'a T) -> &'a N) -> Vec<&'a T> {
+    let mut all: Vec<&T> = all.iter().collect();
+    all.sort_by(|one, other| name(one).cmp(name(other)));
+    all
+}
+
+/// Whether two lists say the same. As which version something was told is no reason to write.
+fn are_alike(before: &[ReplicaStatus], after: &[ReplicaStatus]) -> bool {
+    let plain = |all: &[ReplicaStatus]| {
+        let mut all: Vec<ReplicaStatus> =
+            all.iter().map(|entry| ReplicaStatus { version: 0, updated: None, ..entry.clone() }).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    };
+    plain(before) == plain(after)
 }
 
 /// What this process says of its own subscribers; the time is when it last said something else.
@@ -341,6 +367,9 @@ fn entry(seen: &Seen<'_>, before: Option<&ReplicaStatus>, now: Timestamp) -> Rep
         false => ReplicaStatus { updated: Some(Time(now)), ..entry },
     }
 }
+
+/// The conditions that are written here.
+const OWN_CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Delivered", "RejectedBy"];
 
 /// A condition: its type, and its status, reason and message.
 type Wanted = (&'static str, (&'static str, &'static str, String));

@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use kube::api::DynamicObject;
 use prost::Message;
@@ -62,6 +63,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// What is told of it, as it is written down.
+    pub fn encoded(&self) -> Option<String> {
+        self.message.as_ref().map(|message| STANDARD.encode(message))
+    }
+
     /// Whether anything is told of it.
     pub fn is_told(&self) -> bool {
         self.message.is_some()
@@ -101,7 +107,11 @@ impl Rules {
                 let data = DataWithVersion { data: vec![message], version: 0 };
                 (Some(Bytes::from(data.encode_to_vec())), None)
             }
-            Err(error) => (old.as_ref().and_then(|old| old.message.clone()), Some(error.to_string())),
+            // What was told last is known here, or was written down by somebody who knew.
+            Err(error) => {
+                let known = old.as_ref().and_then(|old| old.message.clone());
+                (known.or_else(|| written_down(&object)), Some(error.to_string()))
+            }
         };
         let label = object.metadata.labels.as_ref().and_then(|labels| labels.get(APP_LABEL));
         let app = label.filter(|name| !name.is_empty()).map(|name| own.app(key.namespace(), name));
@@ -218,6 +228,13 @@ impl OfKind {
             self.apps.entry(app.clone()).or_default().insert(key.clone());
         }
     }
+}
+
+/// What was told of an object when it could last be translated.
+fn written_down(object: &DynamicObject) -> Option<Bytes> {
+    let bytes = STANDARD.decode(object.data.get("status")?.get("told")?.as_str()?).ok()?;
+    let told = DataWithVersion::decode(&*bytes).ok()?;
+    (told.data.len() == 1 && told.version == 0).then(|| bytes.into())
 }
 
 fn app_of(held: Option<&Held>) -> Option<&App> {

@@ -17,8 +17,12 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::sync::CancellationToken;
-use tonic::transport::{Server, server::Connected};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::{
+    server::NamedService,
+    transport::{Server, server::Connected},
+};
+use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     access::{Access, Identity},
@@ -70,6 +74,8 @@ pub struct Listening {
 pub struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) identity: Option<Arc<Identity>>,
+    /// Ends the connection.
+    pub(crate) connection: CancellationToken,
 }
 
 /// Serves until it is told to stop; streams are ended then.
@@ -83,14 +89,19 @@ pub async fn serve(
     let (tx, rx) = mpsc::channel(64);
     let accepting = tokio::spawn(accept(listening, tx, stop.clone()));
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_not_serving::<TransportService>().await;
+    // Probes ask for the one without a name.
+    let set = async |health: &HealthReporter, status: ServingStatus| {
+        health.set_service_status("", status).await;
+        health.set_service_status(TransportService::NAME, status).await;
+    };
+    set(&health, ServingStatus::NotServing).await;
     let describing = {
         let (plane, health) = (Arc::clone(&plane), health.clone());
         async move {
             while !is_complete(&plane, &*source) {
                 sleep(LOOK).await;
             }
-            health.set_serving::<TransportService>().await;
+            set(&health, ServingStatus::Serving).await;
             std::future::pending::<()>().await;
         }
     };
@@ -181,8 +192,10 @@ async fn shake(
             (Io::Secure(Box::new(stream)), identity)
         }
     };
-    let peer = Peer { address, identity };
-    let mut connection = Connection { io, peer, unread: &[], _slot: slot };
+    let cut = CancellationToken::new();
+    let peer = Peer { address, identity, connection: cut.clone() };
+    let cut = Box::pin(cut.cancelled_owned());
+    let mut connection = Connection { io, peer, cut, unread: &[], _slot: slot };
     let mut preface = [0; PREFACE.len()];
     connection.read_exact(&mut preface).await?;
     if preface != *PREFACE {
@@ -196,6 +209,7 @@ async fn shake(
 struct Connection {
     io: Io,
     peer: Peer,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
     /// What has been read to see who speaks, and is read again.
     unread: &'static [u8],
     _slot: OwnedSemaphorePermit,
@@ -230,6 +244,9 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let own = self.get_mut();
+        if own.cut.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         if !own.unread.is_empty() {
             let (now, later) = own.unread.split_at(own.unread.len().min(buffer.remaining()));
             buffer.put_slice(now);

@@ -10,6 +10,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
@@ -31,6 +32,7 @@ use crate::{
     access::{Access, Identity},
     plane::{Plane, Stream},
     proto::transport::v1::{ControlPlaneDesc, SubscribeOpType, SubscribeRequest, SubscribeResponse},
+    serve::Peer,
     status::{self, ACK, BAD_REQUEST, FORBIDDEN, NACK, OUTDATED, SUCCESS, TOO_MANY},
     subscriber::{Push, Verdict},
     topic::{App, KindId, Topic},
@@ -44,6 +46,9 @@ const PATH: &str = "/io.opensergo.proto.transport.v1.OpenSergoUniversalTransport
 
 /// The most bytes of a request.
 const MOST_REQUEST: usize = 64 * 1024;
+
+/// How long a client has to read why its stream was ended, before its connection is.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Whoever does not read what is answered is not asked what else it wants.
 const MOST_REPLIES: usize = 32;
@@ -111,8 +116,9 @@ impl StreamingService<Incoming> for TransportService {
             let stream = stream.ok_or_else(|| status::too_many_streams(plane.settings.most_streams))?;
             tracing::debug!(stream = stream.id, ?peer, "a stream is open");
             let (tx, rx) = mpsc::channel(1);
-            let talk =
-                Talk { plane, access, identity, stream, replies: VecDeque::new(), blocked_since: None };
+            let connection = request.extensions().get::<Peer>().map(|peer| peer.connection.clone());
+            let replies = VecDeque::new();
+            let talk = Talk { plane, access, identity, stream, replies, blocked_since: None, connection };
             tokio::spawn(talk.run(request.into_inner(), tx, stop));
             Ok(Response::new(Responses(rx)))
         })
@@ -134,7 +140,7 @@ impl futures_util::Stream for Responses {
 }
 
 fn peer_of<T>(request: &Request<T>) -> Option<SocketAddr> {
-    request.extensions().get::<crate::serve::Peer>().map(|peer| peer.address)
+    request.extensions().get::<Peer>().map(|peer| peer.address)
 }
 
 /// What goes on on a stream.
@@ -147,6 +153,8 @@ struct Talk {
     replies: VecDeque<Outgoing>,
     /// Since when there is something that the client does not take.
     blocked_since: Option<Instant>,
+    /// Ends the connection.
+    connection: Option<CancellationToken>,
 }
 
 impl Drop for Talk {
@@ -171,8 +179,14 @@ impl Talk {
             None => tracing::debug!(stream, "a stream has ended"),
             Some(why) => {
                 tracing::info!(stream, peer = ?self.stream.peer, why = why.message(), "a stream was ended");
-                // Whoever does not read is not told either.
                 let _ = tx.try_send(Box::new(Err(why)));
+                if let Some(connection) = self.connection.take() {
+                    // Whoever does not read is not told either, and keeps what was sent for as long as it is connected.
+                    tokio::time::sleep(LAST_WORDS).await;
+                    if !tx.is_closed() {
+                        connection.cancel();
+                    }
+                }
             }
         }
     }
@@ -188,10 +202,12 @@ impl Talk {
                 (state.is_ready(now), state.deadline(now))
             };
             let has_more = is_ready || !self.replies.is_empty();
-            self.blocked_since = has_more.then(|| self.blocked_since.unwrap_or(now));
+            // What has been handed on and is not taken counts as well.
+            let is_blocked = has_more || tx.capacity() == 0;
+            self.blocked_since = is_blocked.then(|| self.blocked_since.unwrap_or(now));
             let cut = self.blocked_since.map(|since| since + self.plane.settings.send_timeout);
             tokio::select! {
-                permit = tx.reserve(), if has_more => match permit {
+                permit = tx.reserve(), if is_blocked => match permit {
                     Ok(permit) => {
                         self.blocked_since = None;
                         if let Some(outgoing) = self.next() {
@@ -202,7 +218,9 @@ impl Talk {
                 },
                 request = requests.next(), if self.replies.len() < MOST_REPLIES => match request {
                     // In a box, like the next: the task of a stream that says nothing is to be small.
-                    Some(Ok(request)) => Box::pin(self.hear(request)).await,
+                    Some(Ok(request)) => if let Err(status) = Box::pin(self.hear(request)).await {
+                        return Some(status);
+                    },
                     // It is reset, or what it sends is larger than anything that makes sense.
                     Some(Err(status)) => return Some(status),
                     None => return None,
@@ -266,16 +284,21 @@ impl Talk {
         again.into_iter().for_each(|topic| self.plane.await_greeting(&self.stream, topic));
     }
 
-    async fn hear(&mut self, request: Incoming) {
+    /// Takes up what a client has sent; an error ends the stream.
+    async fn hear(&mut self, request: Incoming) -> Result<(), Status> {
         let request = match request {
             Ok(request) => request,
             Err(error) => {
                 let text = format!("expected a SubscribeRequest: {error}");
-                return self.refuse(&SubscribeRequest::default(), "", BAD_REQUEST, text);
+                self.refuse(&SubscribeRequest::default(), "", BAD_REQUEST, text);
+                return Ok(());
             }
         };
         match request.response_ack.as_str() {
-            ACK | NACK => self.hear_answer(&request),
+            ACK | NACK => {
+                self.hear_answer(&request);
+                Ok(())
+            }
             _ => self.hear_request(request).await,
         }
     }
@@ -302,15 +325,20 @@ impl Talk {
         self.plane.delivered(&answered.topic);
     }
 
-    async fn hear_request(&mut self, request: SubscribeRequest) {
+    async fn hear_request(&mut self, request: SubscribeRequest) -> Result<(), Status> {
         if !request.identifier.is_empty() && request.identifier.len() <= MOST_ID {
-            self.stream.identifier.lock().clone_from(&request.identifier);
+            *self.stream.identifier.lock() = printable(&request.identifier);
         }
         let (app, is_subscribe) = match understood(&request) {
             Ok(understood) => understood,
-            Err(text) => return self.refuse(&request, "", BAD_REQUEST, text),
+            Err(text) => {
+                self.refuse(&request, "", BAD_REQUEST, text);
+                return Ok(());
+            }
         };
-        let kinds = request.target.iter().flat_map(|target| &target.kinds);
+        let kinds = request.target.as_ref().map_or(&[][..], |target| &target.kinds);
+        // Of several topics each has a name of its own, or nobody could tell which one is answered.
+        let request_id = if kinds.len() == 1 { request.request_id.as_str() } else { "" };
         for id in kinds {
             let Some(kind) = KindId::find(id) else {
                 self.refuse(&request, id, BAD_REQUEST, unknown_kind(id));
@@ -318,13 +346,19 @@ impl Talk {
             };
             let topic = Topic { app: app.clone(), kind };
             match is_subscribe {
-                true => self.subscribe(&request, &topic).await,
+                true => self.subscribe(&request, &topic, request_id).await?,
                 false => self.plane.unsubscribe(&self.stream, &topic),
             }
         }
+        Ok(())
     }
 
-    async fn subscribe(&mut self, request: &SubscribeRequest, topic: &Topic) {
+    async fn subscribe(
+        &mut self,
+        request: &SubscribeRequest,
+        topic: &Topic,
+        request_id: &str,
+    ) -> Result<(), Status> {
         let kind = topic.kind.kind().id();
         let most = self.plane.settings.most_topics;
         let is_too_many = {
@@ -333,13 +367,17 @@ impl Talk {
         };
         if is_too_many {
             let text = format!("a stream has at most {most} subscriptions: unsubscribe, or open another");
-            return self.refuse(request, &kind, TOO_MANY, text);
+            self.refuse(request, &kind, TOO_MANY, text);
+            return Ok(());
         }
-        if let Err(text) = self.access.may(self.identity.as_ref(), topic).await {
-            return self.refuse(request, &kind, FORBIDDEN, text);
+        // Without an answer nobody may say no: the client would take that for the end of it.
+        if let Some(text) = self.access.refuses(self.identity.as_ref(), topic).await? {
+            self.refuse(request, &kind, FORBIDDEN, text);
+            return Ok(());
         }
         tracing::debug!(stream = self.stream.id, app = %topic.app, kind, "subscribed");
-        self.plane.subscribe(&self.stream, topic, &request.request_id);
+        self.plane.subscribe(&self.stream, topic, request_id);
+        Ok(())
     }
 
     /// Whether everything that it was allowed it still is.
@@ -389,9 +427,10 @@ fn understood(request: &SubscribeRequest) -> Result<(App, bool), String> {
         Err(_) => return Err(format!("op_type {}: expected SUBSCRIBE or UNSUBSCRIBE", request.op_type)),
     };
     let Some(target) = &request.target else { return Err("target: expected one".to_owned()) };
+    let is_of_label = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
     for (field, value) in [("target.namespace", &target.namespace), ("target.app", &target.app)] {
-        if value.is_empty() || value.len() > MOST_LABEL {
-            return Err(format!("{field}: expected 1 to {MOST_LABEL} characters"));
+        if value.is_empty() || value.len() > MOST_LABEL || !value.bytes().all(is_of_label) {
+            return Err(format!("{field}: expected 1 to {MOST_LABEL} letters, digits, '-', '_' and '.'"));
         }
     }
     if request.request_id.len() > MOST_ID {
@@ -405,8 +444,15 @@ fn understood(request: &SubscribeRequest) -> Result<(App, bool), String> {
 
 fn unknown_kind(id: &str) -> String {
     let known: Vec<String> = KindId::all().map(|kind| kind.kind().id()).collect();
-    let shown: String = id.chars().take(MOST_ID).filter(|letter| !letter.is_control()).collect();
+    let shown: String = printable(id).chars().take(MOST_ID).collect();
     format!("target.kinds: {shown:?} is not among {}", known.join(", "))
+}
+
+/// A text that can be shown on a terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .filter(|letter| letter.is_ascii_graphic() || (letter.is_alphanumeric() && !letter.is_ascii()))
+        .collect()
 }
 
 async fn until(time: Option<Instant>) {

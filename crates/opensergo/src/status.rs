@@ -63,7 +63,7 @@ pub(crate) fn no_longer_allowed(why: impl fmt::Display) -> Status {
     Status::permission_denied(why.to_string())
 }
 
-/// Who clients are could not be found out.
-pub(crate) fn cannot_tell(why: impl fmt::Display) -> Status {
-    Status::unavailable(format!("it cannot be told who this is: {why}"))
+/// Who clients are, or what they may do, could not be found out.
+pub(crate) fn cannot_tell() -> Status {
+    Status::unavailable("it cannot be told now who this is and what it may do; try again")
 }

@@ -363,7 +363,7 @@ impl Subscriber {
 
     /// Keeps no more unanswered pushes than are of use, and those of which nobody waits for the answer least.
     fn forget(&mut self) {
-        if self.asked.len() <= MOST_UNANSWERED {
+        if self.asked.len() <= MOST_UNANSWERED.max(2 * self.topics.len()) {
             return;
         }
         let useless = self.asked.iter().position(|asked| asked.is_given_up).unwrap_or(0);

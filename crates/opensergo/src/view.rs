@@ -1,6 +1,6 @@
 //! What a control plane shows of itself: who is connected, and what each has been told.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use http::{Method, Response, Uri};
@@ -21,6 +21,9 @@ use crate::{
 
 /// How many subscribers are shown at once.
 const MOST_SHOWN: usize = 1_000;
+
+/// How many subscriptions of each.
+const MOST_TOPICS: usize = 100;
 
 /// How a control plane is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -156,30 +159,37 @@ pub fn view(plane: &Plane, source: &dyn Source, wanted: &Wanted) -> View {
         kinds: kinds.collect(),
         streams: streams.len(),
         matching: matching.len(),
-        subscribers: matching
-            .iter()
-            .take(MOST_SHOWN)
-            .map(|stream| subscriber(plane, stream, wanted))
-            .collect(),
+        subscribers: subscribers(plane, &matching, wanted),
     }
 }
 
-fn subscriber(plane: &Plane, stream: &Stream, wanted: &Wanted) -> SubscriberView {
-    let state = stream.state.lock();
-    let mut topics: Vec<_> = state.topics().iter().filter(|(topic, _)| wanted.takes(topic)).collect();
-    topics.sort_by_key(|(topic, _)| *topic);
-    SubscriberView {
-        stream: stream.id,
-        peer: stream.peer.map(|peer| peer.to_string()),
-        user: stream.user.clone(),
-        identifier: stream.identifier.lock().clone(),
-        connected_since: stream.since,
-        subscriptions: topics.into_iter().map(|(topic, told)| subscription(plane, topic, told)).collect(),
-    }
+/// Shows streams. The rules and a stream are never looked at at once: whoever holds both waits for whoever wants both.
+fn subscribers(plane: &Plane, streams: &[&Arc<Stream>], wanted: &Wanted) -> Vec<SubscriberView> {
+    let mut hashes: HashMap<Topic, u64> = HashMap::new();
+    let shown = streams.iter().take(MOST_SHOWN).map(|stream| {
+        let mut topics: Vec<Topic> =
+            stream.state.lock().topics().keys().filter(|topic| wanted.takes(topic)).cloned().collect();
+        topics.sort();
+        topics.truncate(MOST_TOPICS);
+        for topic in &topics {
+            hashes.entry(topic.clone()).or_insert_with(|| plane.rules().content(topic).hash);
+        }
+        let identifier = stream.identifier.lock().clone();
+        let state = stream.state.lock();
+        let told = topics.iter().filter_map(|topic| Some((topic, state.topics().get(topic)?)));
+        SubscriberView {
+            stream: stream.id,
+            peer: stream.peer.map(|peer| peer.to_string()),
+            user: stream.user.clone(),
+            identifier,
+            connected_since: stream.since,
+            subscriptions: told.map(|(topic, told)| subscription(topic, told, hashes[topic])).collect(),
+        }
+    });
+    shown.collect()
 }
 
-fn subscription(plane: &Plane, topic: &Topic, told: &Subscription) -> SubscriptionView {
-    let hash = plane.rules().content(topic).hash;
+fn subscription(topic: &Topic, told: &Subscription, hash: u64) -> SubscriptionView {
     SubscriptionView {
         namespace: topic.app.namespace.to_string(),
         app: topic.app.name.to_string(),

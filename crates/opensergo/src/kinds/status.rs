@@ -19,6 +19,9 @@ pub struct RuleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub replicas: Vec<ReplicaStatus>,
+    /// While the rule cannot be translated: what subscribers are told instead, which is what it said last when it could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
 }
 
 /// What one process says of its subscribers.

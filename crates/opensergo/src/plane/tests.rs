@@ -63,9 +63,9 @@ fn limit(name: &str, app: &str, threshold: i64) -> Heard {
 }
 
 fn world() -> World {
-    let (plane, greeters) = Plane::new(Settings::default(), Metrics::default());
+    let plane = Plane::new(Settings::default(), Metrics::default());
     let source = Arc::new(Told { plane: Arc::clone(&plane), revision: watch::channel(Some(1)).0 });
-    let running = tokio::spawn(Arc::clone(&plane).run(greeters, Arc::clone(&source) as _));
+    let running = tokio::spawn(Arc::clone(&plane).run(Arc::clone(&source) as _));
     World { plane, source, running }
 }
 
@@ -182,11 +182,11 @@ async fn what_is_too_large_is_not_told_and_what_was_before_stays() {
     let long = |idx: usize| limit(&format!("{idx:0>250}"), "shop", 1);
     world.plane.heard(limits(), (0..20_000).map(long).collect(), Some(2));
     assert!(next(&world, &stream, SECOND * 60).await.is_none());
-    assert!(world.plane.oversized(&topic("shop")).is_some_and(|size| size > MOST_CONTENT));
+    assert!(world.plane.oversized.lock().contains(&topic("shop")), "it is told of once");
     let gone = |idx: usize| Heard::Gone(Key::new("default", &format!("{idx:0>250}")));
     world.plane.heard(limits(), (0..19_999).map(gone).collect(), Some(3));
     let (push, _) = next(&world, &stream, SECOND).await.expect("it fits");
-    assert_eq!((push.content.n_rules, world.plane.oversized(&topic("shop"))), (2, None));
+    assert_eq!((push.content.n_rules, world.plane.oversized.lock().len()), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,9 +221,9 @@ async fn whoever_comes_while_it_is_too_large_is_told_once_it_fits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_while_something_changes_misses_nothing() {
     let pace = Pace { quiet: Duration::from_micros(10), most: Duration::from_millis(1) };
-    let (plane, greeters) = Plane::new(Settings { pace, ..Settings::default() }, Metrics::default());
+    let plane = Plane::new(Settings { pace, ..Settings::default() }, Metrics::default());
     let source = Arc::new(Told { plane: Arc::clone(&plane), revision: watch::channel(Some(1)).0 });
-    let running = tokio::spawn(Arc::clone(&plane).run(greeters, Arc::clone(&source) as _));
+    let running = tokio::spawn(Arc::clone(&plane).run(Arc::clone(&source) as _));
     let world = World { plane, source, running };
     let streams: Vec<_> = (0..10_000).map(|_| world.subscribed("shop")).collect();
     world.plane.heard(limits(), vec![limit("a", "shop", 1)], Some(1));

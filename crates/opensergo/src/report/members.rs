@@ -19,7 +19,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use parking_lot::Mutex;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use windlass_runtime::{Informer, Informers, Scope, informer::Reach};
 
 use super::COMPONENT;
@@ -27,6 +27,10 @@ use super::COMPONENT;
 /// How often a lease is renewed, and for how long it counts.
 const RENEW: Duration = Duration::from_secs(10);
 const DURATION: Duration = Duration::from_secs(30);
+
+/// After how long a lease that nobody renews is removed, and how long one's own may take to be.
+const FORGOTTEN: Duration = Duration::from_secs(10 * 60);
+const LEAVE: Duration = Duration::from_secs(1);
 
 /// What tells these leases from others.
 const LABEL: &str = "app.kubernetes.io/name";
@@ -124,6 +128,7 @@ impl Members {
                     ..LeaseSpec::default()
                 }),
             };
+            self.remove_forgotten(&api).await;
             let params = PatchParams::apply(COMPONENT).force();
             if let Err(error) = api.patch(&self.lease(), &params, &Patch::Apply(&lease)).await {
                 tracing::warn!(%error, "the lease that says who is there could not be renewed");
@@ -131,10 +136,26 @@ impl Members {
         }
     }
 
+    /// Removes the leases of those who have been gone for long and did not say so.
+    async fn remove_forgotten(&self, api: &Api<Lease>) {
+        let now = Instant::now();
+        let known: Vec<String> = {
+            let known = self.known.lock();
+            let forgotten = known.iter().filter(|(_, (_, seen))| *seen + FORGOTTEN < now);
+            forgotten.map(|(name, _)| name.clone()).filter(|name| *name != self.lease()).collect()
+        };
+        for name in known {
+            if let Err(error) = api.delete(&name, &DeleteParams::default()).await {
+                tracing::debug!(name, %error, "the lease of a process that is gone could not be removed");
+            }
+        }
+    }
+
     /// Goes, and says so.
     pub async fn leave(&self) {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
-        if let Err(error) = api.delete(&self.lease(), &DeleteParams::default()).await {
+        let (name, params) = (self.lease(), DeleteParams::default());
+        if let Ok(Err(error)) = timeout(LEAVE, api.delete(&name, &params)).await {
             tracing::debug!(%error, "the lease that says who is there could not be removed");
         }
     }

@@ -213,7 +213,7 @@ pub(crate) struct Running {
 impl Running {
     /// On an API server.
     pub(crate) async fn start(client: Client, settings: Settings, access: Access, reports: bool) -> Self {
-        let (plane, greeters) = Plane::new(settings, Metrics::default());
+        let plane = Plane::new(settings, Metrics::default());
         let mut tasks = JoinSet::new();
         let informers = Informers::new(client.clone());
         let cluster = Cluster::start(&informers);
@@ -222,17 +222,17 @@ impl Running {
             let events = Events::start(client, &windlass_runtime::metrics::Metrics::default());
             tasks.spawn(Reporter::new(Arc::clone(&plane), &informers, &events).run());
         }
-        tasks.spawn(Arc::clone(&plane).run(greeters, Arc::clone(&cluster) as _));
+        tasks.spawn(Arc::clone(&plane).run(Arc::clone(&cluster) as _));
         Self::serving(plane, cluster, access, tasks).await
     }
 
     /// On a directory.
     pub(crate) async fn on_directory(path: std::path::PathBuf) -> Self {
-        let (plane, greeters) = Plane::new(quick(), Metrics::default());
+        let plane = Plane::new(quick(), Metrics::default());
         let mut tasks = JoinSet::new();
         let directory = Directory::new(path, Arc::clone(&plane));
         tasks.spawn(Arc::clone(&directory).follow());
-        tasks.spawn(Arc::clone(&plane).run(greeters, Arc::clone(&directory) as _));
+        tasks.spawn(Arc::clone(&plane).run(Arc::clone(&directory) as _));
         Self::serving(plane, directory, Access::open(), tasks).await
     }
 

@@ -89,11 +89,21 @@ impl PlaneArgs {
         if let Some((flag, _)) = timeouts.iter().find(|(_, timeout)| timeout.0.is_zero()) {
             return Err(Usage(format!("{flag} 0: expected a duration above zero, such as 10s")));
         }
+        let limits = [
+            ("--opensergo-max-streams", self.opensergo_max_streams),
+            ("--opensergo-max-subscriptions", self.opensergo_max_subscriptions),
+        ];
+        if let Some((flag, _)) = limits.iter().find(|(_, limit)| *limit == 0) {
+            return Err(Usage(format!("{flag} 0: expected a number above zero")));
+        }
         if let Some(identity) = &self.opensergo_identity {
             let is_good = |letter: u8| {
                 letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter)
             };
-            if identity.is_empty() || identity.len() > 200 || !identity.bytes().all(is_good) {
+            let is_edge = |letter: Option<u8>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric());
+            let has_edges = is_edge(identity.bytes().next()) && is_edge(identity.bytes().last());
+            let has_names = identity.split('.').all(|part| is_edge(part.bytes().next()));
+            if !has_edges || !has_names || identity.len() > 200 || !identity.bytes().all(is_good) {
                 let text = "expected 1 to 200 lower-case letters, digits, '-' and '.'";
                 return Err(Usage(format!("--opensergo-identity {identity:?}: {text}")));
             }

@@ -81,6 +81,11 @@ impl OpensergoService {
             }
             None => (None, Files::default()),
         };
+        if config.requires_auth && tls.is_none() {
+            tracing::warn!(
+                "--opensergo-require-auth without --opensergo-tls-cert-file: tokens come in plain text"
+            );
+        }
         let access = match (&rules, config.requires_auth) {
             (Rules::Cluster(client), true) => Access::reviewed(client.clone(), None),
             (Rules::Directory(_), true) => {
@@ -90,7 +95,7 @@ impl OpensergoService {
             (_, false) => Access::open(),
         };
         let settings = Settings { identity: config.identity(bound), ..config.settings.clone() };
-        let (plane, greeters) = Plane::new(settings, Metrics::default());
+        let plane = Plane::new(settings, Metrics::default());
         let (mut tasks, mut members) = (JoinSet::new(), None);
         let source: Arc<dyn Source> = match rules {
             Rules::Cluster(client) => {
@@ -109,7 +114,7 @@ impl OpensergoService {
                 directory
             }
         };
-        tasks.spawn(Arc::clone(&plane).run(greeters, Arc::clone(&source)));
+        tasks.spawn(Arc::clone(&plane).run(Arc::clone(&source)));
         tasks.spawn(files.follow(reload::INTERVAL));
         let stop = CancellationToken::new();
         let shown = Pages::new(Arc::clone(&plane), Arc::clone(&source));
