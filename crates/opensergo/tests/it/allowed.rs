@@ -147,3 +147,35 @@ async fn what_is_no_longer_allowed_ends_the_stream() {
     world.limit("a", "shop", 1).await;
     assert!(stays.expect("it stays").accept().await.is(&[("a", 1)]));
 }
+
+/// Whatever is served comes from the descriptors, so that a new method is among these at once.
+#[tokio::test]
+async fn every_method_asks_who_is_there() {
+    let world = World::start().await;
+    let running = guarded(&world).await;
+    let pool =
+        prost_reflect::DescriptorPool::decode(windlass_opensergo::proto::DESCRIPTORS).expect("descriptors");
+    let methods: Vec<String> = pool
+        .services()
+        .flat_map(|service| service.methods().collect::<Vec<_>>())
+        .map(|method| format!("/{}/{}", method.parent_service().full_name(), method.name()))
+        .collect();
+    assert_eq!(methods.len(), 1, "{methods:?}: say here what a new one asks for");
+    let answer = async |path: &str| {
+        let mut grpc = tonic::client::Grpc::new(channel(running.address).await);
+        grpc.ready().await.expect("a connection");
+        let codec = tonic_prost::ProstCodec::<(), ()>::default();
+        let path = path.parse().expect("a path");
+        let answered = grpc.server_streaming(tonic::Request::new(()), path, codec).await;
+        answered.err().map(|status| status.code())
+    };
+    for method in &methods {
+        assert_eq!(answer(method).await, Some(Code::Unauthenticated), "{method}");
+        assert_eq!(answer(&format!("{method}s")).await, Some(Code::Unimplemented), "there is no such method");
+    }
+    // These two say nothing of rules.
+    let open = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+    for method in open {
+        assert_ne!(answer(method).await, Some(Code::Unauthenticated), "{method}");
+    }
+}
