@@ -15,6 +15,7 @@ use std::fmt;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, api::DynamicObject};
+use prost::Message;
 use prost_types::Any;
 
 use self::read::{Findings, Subject};
@@ -145,6 +146,7 @@ trait Rule: CustomResourceExt {
 fn translate<R: Rule>(object: &DynamicObject) -> Result<Any, Untranslatable> {
     let subject = Subject::new(object);
     let message = R::message(&subject);
+    subject.may_have(message.encoded_len());
     let Findings { problems, .. } = subject.end();
     if problems.is_empty() { Ok(any_of(&message)) } else { Err(Untranslatable(problems)) }
 }

@@ -16,8 +16,18 @@ use serde_json::Value;
 /// More would not be read: whoever has so many begins with the first ones.
 const MOST_FINDINGS: usize = 10;
 
-/// How much of a wrong value is shown.
+/// How long what is said of one of them may be: it goes into the status of the object, together with the others.
+const LONGEST_FINDING: usize = 200;
+
+/// How much of a wrong value, or of a name in a path, is shown.
 const SHOWN: usize = 60;
+
+/// The most bytes of a message. SDKs take 4 MiB at once for all rules of an app, so that one of them must leave room for
+/// the others.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// The longest namespace. It becomes a part of the name of each service, so that a long one would be written many times.
+const LONGEST_NAMESPACE: usize = 253;
 
 /// Where objects are that do not say where.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -31,8 +41,13 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<String>,
 }
 
-fn note(notes: &mut Vec<String>, text: String) {
-    if notes.len() < MOST_FINDINGS && !notes.contains(&text) {
+/// Makes a note, unless there are enough. Then the text is not even made: it may be that of a large value.
+pub(super) fn note(notes: &mut Vec<String>, text: fmt::Arguments<'_>) {
+    if notes.len() >= MOST_FINDINGS {
+        return;
+    }
+    let text = Brief(&text.to_string(), LONGEST_FINDING).to_string();
+    if !notes.contains(&text) {
         notes.push(text);
     }
 }
@@ -53,14 +68,20 @@ impl<'a> Subject<'a> {
     pub(crate) fn name(&self) -> String {
         let name = self.object.metadata.name.clone().unwrap_or_default();
         if name.is_empty() {
-            note(&mut self.findings.borrow_mut().problems, "metadata.name: expected a name".to_owned());
+            self.refuse(format_args!("metadata.name: expected a name"));
         }
         name
     }
 
     /// Its namespace.
     pub(crate) fn namespace(&self) -> &'a str {
-        self.object.metadata.namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_NAMESPACE)
+        let given = self.object.metadata.namespace.as_deref().filter(|name| !name.is_empty());
+        if given.is_some_and(|name| name.len() > LONGEST_NAMESPACE) {
+            let most = LONGEST_NAMESPACE;
+            self.refuse(format_args!("metadata.namespace: expected a name of at most {most} letters"));
+            return DEFAULT_NAMESPACE;
+        }
+        given.unwrap_or(DEFAULT_NAMESPACE)
     }
 
     /// The app that it is for.
@@ -79,6 +100,20 @@ impl<'a> Subject<'a> {
             spec.refuse("an object");
         }
         spec
+    }
+
+    /// Whether a message of so many bytes may be sent; makes a note if not.
+    pub(crate) fn may_have(&self, n_bytes: usize) -> bool {
+        if n_bytes > MOST_BYTES {
+            self.refuse(format_args!(
+                "expected a message of at most {MOST_BYTES} bytes, found at least {n_bytes}"
+            ));
+        }
+        n_bytes <= MOST_BYTES
+    }
+
+    fn refuse(&self, text: fmt::Arguments<'_>) {
+        note(&mut self.findings.borrow_mut().problems, text);
     }
 
     /// Ends reading.
@@ -115,6 +150,11 @@ impl<'a> Node<'a> {
         values.iter().enumerate().map(item).collect()
     }
 
+    /// How many places there are in a list, whatever is in them.
+    pub(crate) fn n_items(&self) -> usize {
+        self.value.and_then(Value::as_array).map_or(0, Vec::len)
+    }
+
     /// The places in a list of objects; none without one.
     pub(crate) fn objects(&self) -> Vec<Node<'a>> {
         let items = self.items();
@@ -129,7 +169,7 @@ impl<'a> Node<'a> {
         self.check("an object", Value::is_object);
         let fields = self.value.and_then(Value::as_object).into_iter().flatten();
         let entry = |(name, value): (&'a String, _)| {
-            (name.as_str(), self.below(format!("{}[{name}]", self.path), Some(value)))
+            (name.as_str(), self.below(format!("{}[{}]", self.path, shown(name)), Some(value)))
         };
         fields.map(entry).collect()
     }
@@ -202,8 +242,13 @@ impl<'a> Node<'a> {
 
     /// Makes a note that something else was expected here.
     pub(crate) fn refuse(&self, expected: impl Display) {
-        let text = format!("{}: expected {expected}, found {}", self.path, Shown(self.value));
-        note(&mut self.findings.borrow_mut().problems, text);
+        self.refuse_found(expected, Shown(self.value));
+    }
+
+    /// The same where something else is wrong with it than can be seen.
+    pub(crate) fn refuse_found(&self, expected: impl Display, found: impl Display) {
+        let problems = &mut self.findings.borrow_mut().problems;
+        note(problems, format_args!("{}: expected {expected}, found {found}", self.path));
     }
 
     /// Makes a note that this asks for what nobody can be told. An empty list or map asks for nothing.
@@ -214,13 +259,13 @@ impl<'a> Node<'a> {
             _ => false,
         };
         if self.value.is_some_and(|value| !is_empty(value)) {
-            note(&mut self.findings.borrow_mut().problems, format!("{}: {why}", self.path));
+            note(&mut self.findings.borrow_mut().problems, format_args!("{}: {why}", self.path));
         }
     }
 
     /// Makes a note of something that stops nothing.
     pub(crate) fn warn(&self, text: impl Display) {
-        note(&mut self.findings.borrow_mut().warnings, format!("{}: {text}", self.path));
+        note(&mut self.findings.borrow_mut().warnings, format_args!("{}: {text}", self.path));
     }
 
     fn below(&self, path: String, value: Option<&'a Value>) -> Node<'a> {
@@ -241,10 +286,24 @@ struct Shown<'a>(Option<&'a Value>);
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(value) = self.0 else { return f.write_str("nothing") };
-        let text = value.to_string();
-        match text.char_indices().nth(SHOWN) {
+        write!(f, "{}", shown(&value.to_string()))
+    }
+}
+
+/// As much of a text as is shown of a value.
+pub(super) fn shown(text: &str) -> Brief<'_> {
+    Brief(text, SHOWN)
+}
+
+/// The beginning of a text: so many letters of it.
+pub(super) struct Brief<'a>(&'a str, usize);
+
+impl Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Brief(text, most) = *self;
+        match text.char_indices().nth(most) {
             Some((end, _)) => write!(f, "{}…", &text[..end]),
-            None => f.write_str(&text),
+            None => f.write_str(text),
         }
     }
 }

@@ -5,7 +5,10 @@ use std::{collections::HashMap, sync::LazyLock};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::KINDS;
+use super::{
+    KINDS,
+    read::{note, shown},
+};
 
 /// Where in a definition the schema of what people write is.
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
@@ -18,7 +21,7 @@ static SCHEMAS: LazyLock<HashMap<String, Value>> = LazyLock::new(|| {
     written.map(|(name, one)| (name.unwrap_or_default(), one.map(schema).unwrap_or_default())).collect()
 });
 
-/// What is said of each field that the definition of this name does not have.
+/// What is said of the first fields that the definition of this name does not have.
 pub(super) fn fields(definition: &str, object: &DynamicObject) -> Vec<String> {
     let mut found = vec![];
     if let (Some(schema), Some(spec)) = (SCHEMAS.get(definition), object.data.get("spec")) {
@@ -34,10 +37,10 @@ fn look(schema: &Value, path: &str, value: &Value, found: &mut Vec<String>) {
             let any = schema.get("additionalProperties");
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, value) in fields {
-                let path = format!("{path}.{name}");
+                let path = format!("{path}.{}", shown(name));
                 match (properties.and_then(|properties| properties.get(name)), any, properties) {
                     (Some(schema), ..) | (None, Some(schema), _) => look(schema, &path, value, found),
-                    (None, None, Some(_)) => found.push(format!("{path}: unknown field")),
+                    (None, None, Some(_)) => note(found, format_args!("{path}: unknown field")),
                     (None, None, None) => {}
                 }
             }

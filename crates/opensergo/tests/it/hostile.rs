@@ -3,9 +3,16 @@
 use fastrand::Rng;
 use kube::api::{DynamicObject, ObjectMeta};
 use serde_json::{Map, Value, json};
-use windlass_opensergo::{kinds::KINDS, text};
+use windlass_opensergo::{
+    kinds::{KINDS, Kind, Untranslatable},
+    text,
+};
 
 const ROUNDS: usize = 2_000;
+
+const ROUTER: &str = "traffic.opensergo.io/v1alpha1/TrafficRouter";
+
+const RULE: &str = "fault-tolerance.opensergo.io/v1alpha1/FaultToleranceRule";
 
 /// Words that are read somewhere, so that more than the first look is random.
 const NAMES: &[&str] = &[
@@ -183,5 +190,113 @@ fn spoiled_rules_are_sent_or_refused() {
                 check(right.metadata.clone(), spec);
             }
         }
+    }
+}
+
+/// Translates it, and looks for what has no effect; in both, nothing may take more room than it is worth.
+fn translated(kind: &str, spec: Value) -> Result<usize, Vec<String>> {
+    let kind = Kind::find(kind).expect("one of ours");
+    let metadata = ObjectMeta { name: Some("a".to_owned()), ..ObjectMeta::default() };
+    let object = DynamicObject { types: None, metadata, data: json!({"spec": spec}) };
+    let warnings = (kind.warnings)(&object);
+    assert!(warnings.len() <= 21, "{} warnings", warnings.len());
+    assert!(warnings.iter().all(|one| one.chars().count() <= 201), "{warnings:?}");
+    (kind.translate)(&object).map(|message| message.value.len()).map_err(|Untranslatable(problems)| problems)
+}
+
+/// Routes of so many hosts, for so many sorts of requests, to so many destinations.
+fn routes(n_hosts: usize, n_matches: usize, n_destinations: usize) -> Value {
+    let hosts: Vec<String> = (0..n_hosts).map(|idx| format!("h{idx}")).collect();
+    let destination = json!({"destination": {"host": "a.b"}, "weight": 1});
+    json!({
+        "hosts": hosts,
+        "http": [{"match": vec![json!({}); n_matches], "route": vec![destination; n_destinations]}],
+    })
+}
+
+#[test]
+fn what_would_become_too_many_destinations_is_refused() {
+    let expected =
+        "spec.http: expected at most 20000 destinations, each counted once for every match and each of the";
+    assert_eq!(
+        translated(ROUTER, routes(1000, 1000, 100)),
+        Err(vec![format!("{expected} 1000 hosts, found 100000000")])
+    );
+    assert_eq!(
+        translated(ROUTER, routes(2, 10_001, 1)),
+        Err(vec![format!("{expected} 2 hosts, found 20002")])
+    );
+    let hosts_alone = json!({"hosts": vec!["a"; 20_001]});
+    assert_eq!(translated(ROUTER, hosts_alone), Err(vec![format!("{expected} 20001 hosts, found 20001")]));
+}
+
+#[test]
+fn large_routes_are_sent() {
+    for (n_hosts, n_matches, n_destinations) in [(1, 20_000, 1), (100, 200, 1), (10, 10, 100), (1, 1, 100)] {
+        let size = translated(ROUTER, routes(n_hosts, n_matches, n_destinations)).expect("it is right");
+        assert!(size > n_hosts * n_matches * n_destinations * 10, "{size} bytes");
+    }
+}
+
+#[test]
+fn what_would_become_too_many_bytes_is_refused() {
+    let long = "a".repeat(300_000);
+    let expected = "expected a message of at most 1048576 bytes, found at least";
+    let refused = |kind: &str, spec: Value| {
+        let problems = translated(kind, spec).expect_err("too many bytes");
+        assert!(matches!(&problems[..], [one] if one.starts_with(expected)), "{problems:?}");
+    };
+    let answer = |n_matches: usize| {
+        let matches = vec![json!({}); n_matches];
+        json!({"http": [{"match": matches, "directResponse": {"status": 200, "body": {"string": long}}}]})
+    };
+    assert!(translated(ROUTER, answer(3)).is_ok());
+    refused(ROUTER, answer(4));
+    refused(ROUTER, answer(20_000));
+    let named = |hosts: Value| json!({"hosts": hosts, "http": [{"name": long, "redirect": {"uri": "/"}}]});
+    assert!(translated(ROUTER, named(json!(["a", "b", "c"]))).is_ok());
+    refused(ROUTER, named(json!(["a", "b", "c", "d"])));
+    let targets = |n: usize| {
+        let target = json!({"targetResourceName": "a".repeat(1024)});
+        json!({"targets": vec![target; n], "strategies": []})
+    };
+    assert!(translated(RULE, targets(1000)).is_ok());
+    refused(RULE, targets(1100));
+}
+
+#[test]
+fn of_much_that_is_wrong_the_first_is_said_in_short() {
+    let long = "a".repeat(300_000);
+    let unknown: Map<String, Value> = (0..10_000).map(|idx| (format!("field{idx}"), json!(1))).collect();
+    let matches =
+        json!({"headers": {long.as_str(): unknown}, long.as_str(): 1, "uri": {"exact": "a", "prefix": "b"}});
+    let spec = json!({"http": [{"match": vec![matches; 3], "redirect": {"uri": "/"}}]});
+    assert!(translated(ROUTER, spec).is_ok());
+    let wrong =
+        json!({"http": [{"match": vec![json!({"headers": {long.as_str(): long}}); 20], "timeout": long}]});
+    let problems = translated(ROUTER, wrong).expect_err("it is wrong");
+    assert!(problems.len() <= 10 && problems.iter().all(|one| one.chars().count() <= 201), "{problems:?}");
+    let namespace = Some("a".repeat(300));
+    let metadata = ObjectMeta { name: Some("a".to_owned()), namespace, ..ObjectMeta::default() };
+    let object = DynamicObject { types: None, metadata, data: json!({"spec": {"hosts": ["a"]}}) };
+    let kind = Kind::find(ROUTER).expect("one of ours");
+    let error = (kind.translate)(&object).expect_err("it is too long").to_string();
+    assert_eq!(error, "metadata.namespace: expected a name of at most 253 letters");
+}
+
+#[test]
+fn a_server_is_told_how_long_lists_may_be() {
+    let definition = (Kind::find(ROUTER).expect("one of ours").definition)();
+    let definition = serde_json::to_value(definition).expect("it can be written");
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let http = format!("{spec}/http/items/properties");
+    let most = [
+        (format!("{spec}/hosts"), 1000),
+        (format!("{spec}/http"), 1000),
+        (format!("{http}/match"), 1000),
+        (format!("{http}/route"), 100),
+    ];
+    for (list, most) in most {
+        assert_eq!(definition.pointer(&format!("{list}/maxItems")), Some(&json!(most)), "{list}");
     }
 }

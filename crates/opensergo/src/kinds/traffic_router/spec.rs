@@ -17,6 +17,12 @@ const MOST_ROUTES: usize = 1000;
 /// The same for the destinations of a route.
 const MOST_DESTINATIONS: usize = 100;
 
+/// The most hosts. Each of them gets all routes.
+const MOST_HOSTS: usize = 1000;
+
+/// The most sorts of requests that a route is for. Each of them gets all destinations.
+const MOST_MATCHES: usize = 1000;
+
 /// What a route has to say.
 const HAS_ACTION: &str =
     "has(self.redirect) || has(self.directResponse) || (has(self.route) && size(self.route) > 0)";
@@ -47,6 +53,7 @@ pub struct TrafficRouterSpec {
     /// The services whose requests are routed. A name without dots is a service of the same namespace. Without any, it is
     /// the service that is called as this object is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_HOSTS))]
     pub hosts: Vec<String>,
     /// Routes, of which the first counts that matches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -93,6 +100,7 @@ pub struct HttpRoute {
     pub name: Option<String>,
     /// Which requests: those that one of these matches. All without.
     #[serde(rename = "match", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_MATCHES))]
     pub matches: Vec<HttpMatch>,
     /// Where they go. Of several, each gets the share that its weight is of all weights.
     #[serde(skip_serializing_if = "Vec::is_empty")]
