@@ -2,9 +2,12 @@
 
 use kube::api::DynamicObject;
 use serde_json::{Map, Value};
-use windlass_machinery::decode::decode_yaml;
+use windlass_machinery::decode::{Decoded, decode_yaml};
 
 use crate::topic::KindId;
+
+/// What begins a document.
+const SEPARATOR: &str = "---";
 
 /// What is in a text is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +18,7 @@ pub struct NoRules(String);
 pub fn rules_in(text: &str) -> Result<Vec<(KindId, DynamicObject)>, NoRules> {
     let mut rules = vec![];
     for document in documents(text) {
-        let decoded = decode_yaml(document.as_bytes()).map_err(|error| NoRules(error.to_string()))?;
+        let decoded = document.decode()?;
         if let Some(path) = decoded.duplicates.first() {
             return Err(NoRules(format!("{path} is given twice")));
         }
@@ -44,21 +47,42 @@ fn rule(mut object: Value) -> Result<(KindId, DynamicObject), NoRules> {
     Ok((kind, DynamicObject { types: None, metadata, data: object }))
 }
 
-/// The documents of a text that say anything. Each begins in the line that it has in the text, so that errors name it.
-fn documents(text: &str) -> Vec<String> {
-    let mut documents = vec![String::new()];
-    for (idx, line) in text.lines().enumerate() {
-        let after = line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
-        if after.is_some() {
-            documents.push("\n".repeat(idx));
-        }
-        if let Some(document) = documents.last_mut() {
-            document.push_str(after.unwrap_or(line));
-            document.push('\n');
-        }
+/// A document of a text.
+#[derive(Debug, PartialEq, Eq)]
+struct Document<'a> {
+    /// How many lines of the text are before it.
+    n_before: usize,
+    text: &'a str,
+}
+
+impl Document<'_> {
+    fn decode(&self) -> Result<Decoded, NoRules> {
+        decode_yaml(self.text.as_bytes()).map_err(|error| {
+            // Errors name a line, which has to be that of the whole text. Only what is broken is worth that many empty ones.
+            let in_place = "\n".repeat(self.n_before) + self.text;
+            NoRules(decode_yaml(in_place.as_bytes()).err().unwrap_or(error).to_string())
+        })
     }
-    let says = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    documents.retain(|document| document.lines().any(says));
+
+    fn says_anything(&self) -> bool {
+        self.text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+    }
+}
+
+/// The documents of a text that say anything.
+fn documents(text: &str) -> Vec<Document<'_>> {
+    let mut documents = vec![];
+    let (mut n_before, mut begin, mut end) = (0, 0, 0);
+    for (idx, line) in text.split_inclusive('\n').enumerate() {
+        let after = line.strip_prefix(SEPARATOR);
+        if after.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])) {
+            documents.push(Document { n_before, text: &text[begin..end] });
+            (n_before, begin) = (idx, end + SEPARATOR.len());
+        }
+        end += line.len();
+    }
+    documents.push(Document { n_before, text: &text[begin..] });
+    documents.retain(Document::says_anything);
     documents
 }
 
@@ -73,12 +97,40 @@ mod tests {
         for (text, expected) in [
             ("", vec![]),
             ("# nothing\n---\n \n", vec![]),
-            ("a: 1", vec!["a: 1\n"]),
-            ("a: 1\n---\nb: 2\n", vec!["a: 1\n", "\n\nb: 2\n"]),
-            ("---\na: |\n  ---\n---  {b: 2}\n", vec!["\na: |\n  ---\n", "\n\n\n  {b: 2}\n"]),
-            ("---a: 1\n", vec!["---a: 1\n"]),
+            ("a: 1", vec![(0, "a: 1")]),
+            ("a: 1\n---\nb: 2\n", vec![(0, "a: 1\n"), (1, "\nb: 2\n")]),
+            ("a: 1\r\n---\r\nb: 2\r\n", vec![(0, "a: 1\r\n"), (1, "\r\nb: 2\r\n")]),
+            ("---\na: |\n  ---\n---  {b: 2}\n", vec![(0, "\na: |\n  ---\n"), (3, "  {b: 2}\n")]),
+            ("a: 1\n---", vec![(0, "a: 1\n")]),
+            ("---a: 1\n", vec![(0, "---a: 1\n")]),
         ] {
+            let expected: Vec<_> =
+                expected.into_iter().map(|(n_before, text)| Document { n_before, text }).collect();
             assert_eq!(documents(text), expected, "{text:?}");
+        }
+    }
+
+    /// This many rules, each in three lines.
+    fn many(n_rules: usize) -> String {
+        let rule = |idx| {
+            format!(
+                "---\n{{apiVersion: fault-tolerance.opensergo.io/v1alpha1, kind: RateLimitStrategy,\n\
+                 metadata: {{name: limit-{idx}}}}}\n"
+            )
+        };
+        (0..n_rules).map(rule).collect()
+    }
+
+    #[test]
+    fn a_text_may_have_very_many_documents() {
+        assert_eq!(rules_in(&many(10_000)).expect("rules").len(), 10_000);
+    }
+
+    #[test]
+    fn what_is_broken_late_in_a_text_is_named_with_its_line() {
+        for (broken, line) in [("---\n\n}\n", 303), ("--- }\n", 301), ("---\na: 1\n b: 2\n", 303)] {
+            let error = rules_in(&(many(100) + broken)).expect_err("broken").to_string();
+            assert!(error.contains(&format!("line {line}")), "{broken:?}: {error}");
         }
     }
 

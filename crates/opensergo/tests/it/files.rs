@@ -1,6 +1,10 @@
 //! Rules from a directory.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::Path,
+};
 
 use crate::{
     sdk::Sdk,
@@ -88,4 +92,89 @@ async fn a_folder_that_cannot_be_read_changes_nothing() {
     fs::rename(folder.path().join("away"), &path).expect("renamed");
     write(&path, "a.yaml", &limit("a", "2"));
     assert!(client.accept().await.is(&[("a", 2)]));
+}
+
+#[tokio::test]
+async fn nothing_is_told_before_every_file_could_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "a.yaml", &limit("a", "1"));
+    write(folder.path(), "b.yaml", "{");
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    let kind = || running.view().kinds.remove(0);
+    eventually("somebody says so", async || kind().trouble.is_some_and(|text| text.contains("b.yaml"))).await;
+    client.hears_nothing().await;
+    assert!(!kind().synced);
+    write(folder.path(), "b.yaml", &limit("b", "2"));
+    assert!(client.accept().await.is(&[("a", 1), ("b", 2)]));
+    assert!(kind().synced);
+    assert_eq!(kind().trouble, None);
+}
+
+#[tokio::test]
+async fn a_link_in_a_circle_keeps_the_rules_and_one_to_nothing_does_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = |to: &str| {
+        let new = folder.path().join("link.new");
+        symlink(to, &new).expect("a link");
+        fs::rename(new, folder.path().join("a.yaml")).expect("renamed");
+    };
+    write(folder.path(), "elsewhere", &limit("a", "1"));
+    link("elsewhere");
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    let trouble = || running.view().kinds[0].trouble.clone();
+    link("a.yaml");
+    eventually("somebody says so", async || trouble().is_some_and(|text| text.contains("a.yaml"))).await;
+    client.hears_nothing().await;
+    link("nowhere");
+    assert_eq!(client.accept().await.len(), 0);
+    eventually("all is well", async || trouble().is_none()).await;
+}
+
+#[tokio::test]
+async fn a_file_of_the_same_size_and_time_is_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.yaml");
+    write(folder.path(), "a.yaml", &limit("a", "1"));
+    let before = fs::metadata(&path).expect("it is there");
+    let time = before.modified().expect("a time");
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 1)]));
+    // Written over what is there, then put in its place.
+    for (threshold, name) in [(2, "a.yaml"), (3, "other")] {
+        let other = folder.path().join(name);
+        fs::write(&other, limit("a", &threshold.to_string())).expect("written");
+        let file = File::options().write(true).open(&other).expect("it is there");
+        file.set_modified(time).expect("it was set back");
+        fs::rename(&other, &path).expect("renamed");
+        let after = fs::metadata(&path).expect("it is there");
+        assert_eq!((after.len(), after.modified().ok()), (before.len(), Some(time)));
+        assert!(client.accept().await.is(&[("a", threshold)]));
+    }
+}
+
+#[tokio::test]
+async fn of_a_rule_in_two_files_the_first_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), "b.yaml", &limit("a", "2"));
+    let running = Running::on_directory(folder.path().to_owned()).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    assert!(client.accept().await.is(&[("a", 2)]));
+    let trouble = || running.view().kinds[0].trouble.clone();
+    write(folder.path(), "a.yaml", &limit("a", "1"));
+    assert!(client.accept().await.is(&[("a", 1)]), "whichever came first");
+    eventually("somebody says so", async || {
+        trouble().is_some_and(|text| text.contains("b.yaml: ") && text.ends_with("a.yaml already"))
+    })
+    .await;
+    fs::remove_file(folder.path().join("a.yaml")).expect("removed");
+    assert!(client.accept().await.is(&[("a", 2)]));
+    eventually("all is well", async || trouble().is_none()).await;
 }
