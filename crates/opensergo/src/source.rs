@@ -7,7 +7,8 @@ use crate::topic::KindId;
 /// Tells a [`Plane`](crate::plane::Plane) of objects.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// Waits until everything of a kind that was there when this was called has been seen; returns its revision.
+    /// Waits until everything of a kind that was there when this was called has been seen, if anybody else could have told of
+    /// it before; returns the revision of what has been.
     async fn catch_up(&self, kind: KindId) -> i64;
 
     /// Whether there is no such kind.
