@@ -341,7 +341,7 @@ mod tests {
 
     fn directory() -> (TempDir, Arc<Directory>) {
         let folder = tempfile::tempdir().expect("a folder");
-        let plane = Plane::new(Settings::default(), Metrics::default()).0;
+        let plane = Plane::new(Settings::default(), Metrics::default());
         let directory = Directory::new(folder.path().to_owned(), plane);
         (folder, directory)
     }
