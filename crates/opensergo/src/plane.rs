@@ -1,8 +1,8 @@
 //! The control plane itself: joins the rules there are with the streams that want to know them.
 //!
-//! A [`Source`](crate::source::Source) tells of objects; [`Plane::heard`] takes them up. Apps whose rules have changed wait
+//! A [`Source`] tells of objects; [`Plane::heard`] takes them up. Apps whose rules have changed wait
 //! for a moment ([`Debounce`]), then everyone who has subscribed is offered all of what there is now. Whoever subscribes
-//! is told of at least everything that was there when it did, wherever it was before: see [`Plane::greet`].
+//! is told of at least everything that was there when it did, wherever it was before: see `Plane::greet`.
 
 #[cfg(test)]
 mod tests;
