@@ -89,7 +89,7 @@ impl Scope {
     }
 
     fn config(&self) -> watcher::Config {
-        let mut config = watcher::Config::default();
+        let mut config = watcher::Config::default().timeout(watching::WATCH);
         config.label_selector.clone_from(&self.labels);
         config.field_selector.clone_from(&self.fields);
         config

@@ -1,24 +1,38 @@
 //! The watch behind an informer: kube's `watcher`, helped where it would wait for ever.
 //!
-//! It has three blind spots. After a watch was refused it asks for the same again and again, even if its kind or its
+//! It has four blind spots. After a watch was refused it asks for the same again and again, even if its kind or its
 //! revision is gone and no such watch will ever be taken: [`watching`] lists again instead. It says nothing when a watch
-//! is taken in which nothing happens, nor of which revision its list was: [`telling`] does. And nobody can ask it whether
-//! it has seen everything: a [`Renewal`] has it list anew.
+//! is taken in which nothing happens, nor of which revision its list was: [`telling`] does. It waits for ever for an API
+//! server that takes a request and never answers: [`telling`] gives up. And nobody can ask it whether it has seen
+//! everything: a [`Renewal`] has it list anew.
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use futures_util::{Stream, StreamExt, stream};
 use http::Request;
 use kube::{Api, Client, client::Body, runtime::watcher};
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
+use tower_http::timeout::TimeoutBody;
 
 use super::Watched;
+
+/// How long the API server may say nothing, in seconds: to a request, and within an answer that is no watch.
+const PATIENCE: u64 = 30;
+/// How long a watch lasts, in seconds: a little longer than from one bookmark to the next. One that does not end then is
+/// given up by the watcher, so an API server that hangs is found out.
+pub(super) const WATCH: u32 = 75;
 
 /// Has a watch begin anew with a list, for those who need to know that everything there is has been seen.
 #[derive(Debug)]
@@ -119,20 +133,28 @@ pub(super) fn watching<K: Watched>(
     })
 }
 
-/// A client that tells of every watch that the API server takes, and of the revision from which it goes on.
+/// A client that tells of every watch that the API server takes, and of the revision from which it goes on, and that does
+/// not wait for ever.
 pub(super) fn telling(client: &Client, tell: impl Fn(u64) + Clone + Send + Sync + 'static) -> Client {
     let (client, namespace) = (client.clone(), client.default_namespace().to_owned());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, tell) = (client.clone(), tell.clone());
         async move {
             let from = watch_from(&request);
-            let response = client.send(request).await?;
-            if let Some(from) = from
-                && response.status().is_success()
-            {
-                tell(from);
-            }
-            Ok::<_, kube::Error>(response)
+            let Ok(response) = timeout(Duration::from_secs(PATIENCE), client.send(request)).await else {
+                let why = format!("the API server has not answered for {PATIENCE} s");
+                return Err(kube::Error::Service(why.into()));
+            };
+            let response = response?;
+            let silence = match from {
+                Some(from) if response.status().is_success() => {
+                    tell(from);
+                    // The watcher has its own patience, which ends before this.
+                    2 * u64::from(WATCH)
+                }
+                _ => PATIENCE,
+            };
+            Ok(response.map(|body| TimeoutBody::new(Duration::from_secs(silence), body)))
         }
     });
     Client::new(service, namespace)

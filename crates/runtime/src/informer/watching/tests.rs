@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -33,6 +34,10 @@ enum Answer {
     Taken,
     Refused(u16),
     Lost,
+    /// Nobody ever answers.
+    Ignored,
+    /// It is answered, and what is answered never comes.
+    Begun,
 }
 
 /// What a server is asked, and answers.
@@ -69,13 +74,18 @@ impl Server {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let answer = server.answer(watch_from(&request).is_some());
-            async move { answer }
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => pending().await,
+                }
+            }
         });
         let client = Client::new(service, "default");
         Informer::start(&client, Api::all, &Scope::all(), None)
     }
 
-    fn answer(&self, is_watch: bool) -> std::io::Result<Response<Told>> {
+    fn answer(&self, is_watch: bool) -> Option<std::io::Result<Response<Told>>> {
         let (answer, count) = match is_watch {
             true => (*self.watches.lock(), &self.n_watches),
             false => (*self.lists.lock(), &self.n_lists),
@@ -83,16 +93,22 @@ impl Server {
         count.fetch_add(1, SeqCst);
         let nothing = json!({"kind": "ConfigMapList", "apiVersion": "v1",
             "metadata": {"resourceVersion": "7"}, "items": []});
-        match answer {
+        let answer = match answer {
+            Answer::Ignored => return None,
             Answer::Lost => Err(std::io::Error::other("lost")),
-            Answer::Taken if is_watch => Ok(response(200, stream::pending().boxed())),
-            Answer::Taken => Ok(said(200, &nothing)),
+            Answer::Taken if !is_watch => Ok(said(200, &nothing)),
+            Answer::Taken | Answer::Begun => Ok(response(200, stream::pending().boxed())),
             Answer::Refused(code) => {
                 let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
                     "message": "no", "reason": "No", "code": code});
                 Ok(said(code, &status))
             }
-        }
+        };
+        Some(answer)
+    }
+
+    fn n_watches(&self) -> usize {
+        self.n_watches.load(SeqCst)
     }
 
     fn n_lists(&self) -> usize {
@@ -100,14 +116,18 @@ impl Server {
     }
 }
 
+fn failing(informer: &Informer<ConfigMap>) -> bool {
+    matches!(informer.reach(), Reach::Failing(_))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_taken_again_is_well_although_nothing_happens() {
     for bad in [Answer::Refused(500), Answer::Refused(403), Answer::Lost] {
         let server = Server::new(Answer::Taken, bad);
         let informer = server.informer();
-        eventually("it fails", || matches!(informer.reach(), Reach::Failing(_))).await;
+        eventually("it fails", || failing(&informer)).await;
         sleep(Duration::from_secs(60)).await;
-        assert!(matches!(informer.reach(), Reach::Failing(_)), "{bad:?}");
+        assert!(failing(&informer), "{bad:?}");
         *server.watches.lock() = Answer::Taken;
         within(Duration::from_secs(20), "it is well", || informer.reach() == Reach::Synced).await;
         assert_eq!(server.n_lists(), 1, "{bad:?}: what it knows is still so");
@@ -174,4 +194,42 @@ async fn whoever_is_refused_asks_ever_less_often() {
         let n_lists = server.n_lists();
         assert!((30..80).contains(&n_lists), "{n_lists} lists of {lists:?}, {watches:?} in ten minutes");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_hangs_is_found_out_and_one_that_wakes_up_is_well() {
+    for silent in [Answer::Ignored, Answer::Begun] {
+        let server = Server::new(silent, Answer::Taken);
+        let informer = server.informer();
+        within(Duration::from_secs(60), "the first list fails", || failing(&informer)).await;
+        *server.lists.lock() = Answer::Taken;
+        within(Duration::from_secs(60), "it is well", || informer.reach() == Reach::Synced).await;
+
+        *server.lists.lock() = silent;
+        let waiting = tokio::spawn({
+            let informer = informer.clone();
+            async move { informer.catch_up().await }
+        });
+        within(Duration::from_secs(60), "another list fails", || failing(&informer)).await;
+        assert!(!waiting.is_finished());
+        *server.lists.lock() = Answer::Taken;
+        timeout(Duration::from_secs(120), waiting).await.expect("it goes on").expect("no panic");
+        assert_eq!(informer.reach(), Reach::Synced);
+
+        *server.watches.lock() = Answer::Ignored;
+        within(Duration::from_secs(150), "a watch that hangs fails", || failing(&informer)).await;
+        *server.watches.lock() = Answer::Taken;
+        within(Duration::from_secs(60), "it is well again", || informer.reach() == Reach::Synced).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_in_which_nothing_happens_is_begun_again_without_a_list() {
+    let server = Server::new(Answer::Taken, Answer::Taken);
+    let informer = server.informer();
+    informer.synced().await;
+    let reach = informer.watch_reach();
+    sleep(Duration::from_secs(600)).await;
+    assert!((6..10).contains(&server.n_watches()), "{} watches in ten minutes", server.n_watches());
+    assert_eq!((server.n_lists(), reach.has_changed().ok()), (1, Some(false)), "nobody has noticed");
 }
