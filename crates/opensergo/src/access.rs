@@ -7,25 +7,31 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    future::pending,
     hash::Hash,
     sync::Arc,
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use tonic::{Request, Status};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Request, Status};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{serve::Peer, status, topic::Topic};
 
 /// What the API server has said is so for this long.
 const LIFETIME: Duration = Duration::from_secs(10);
+
+/// How long it may take to say so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How much of it is remembered.
 const MOST_REMEMBERED: usize = 100_000;
@@ -170,56 +176,50 @@ impl Access {
         }))
     }
 
-    /// Whether a client still is who it was, and may know what it is told.
-    pub(crate) async fn still_may(
+    /// Asks again and again whether a client still is who it was, and may know what it is told; why not, as soon as that is
+    /// so.
+    pub(crate) fn revoked(
         &self,
         who: Option<&Arc<Identity>>,
-        topics: &[Topic],
-    ) -> Result<(), Status> {
-        let (Some(guard), Some(who)) = (&self.0, who) else { return Ok(()) };
+        topics: impl Fn() -> Vec<Topic> + Send + 'static,
+    ) -> BoxFuture<'static, Status> {
+        let (Some(guard), Some(who)) = (&self.0, who) else { return Box::pin(pending()) };
+        let (guard, who) = (Arc::clone(guard), Arc::clone(who));
+        Box::pin(async move {
+            loop {
+                sleep(LIFETIME).await;
+                if let Err(status) = guard.still_may(&who, topics()).await {
+                    return status;
+                }
+            }
+        })
+    }
+}
+
+impl Guard {
+    async fn still_may(&self, who: &Identity, topics: Vec<Topic>) -> Result<(), Status> {
         if let Some(Token(token)) = &who.token {
-            match guard.whose(token).await {
+            match self.whose(token).await {
                 Ok(found) if found.name == who.name => {}
                 Ok(_) => return Err(status::unauthenticated("the token is somebody else's now")),
                 // An API server that does not answer has not said no.
-                Err(status) if status.code() == tonic::Code::Unavailable => {}
+                Err(status) if status.code() == Code::Unavailable => return Ok(()),
                 Err(status) => return Err(status),
             }
         }
         for topic in topics {
-            if guard.may(who, topic).await == Ok(false) {
-                return Err(status::no_longer_allowed(format!(
-                    "{:?} may no longer know {}",
-                    who.name, topic.app
-                )));
+            match self.may(who, &topic).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let text = format!("{:?} may no longer know {}", who.name, topic.app);
+                    return Err(status::no_longer_allowed(text));
+                }
+                Err(_) => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// When to ask again.
-    pub(crate) fn recheck(&self) -> Recheck {
-        Recheck(self.0.is_some().then(|| {
-            let mut ticks = interval_at(Instant::now() + LIFETIME, LIFETIME);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        }))
-    }
-}
-
-/// Ticks, if anything is to be asked again.
-pub(crate) struct Recheck(Option<Interval>);
-
-impl Recheck {
-    pub(crate) async fn due(&mut self) {
-        match &mut self.0 {
-            Some(ticks) => drop(ticks.tick().await),
-            None => std::future::pending().await,
-        }
-    }
-}
-
-impl Guard {
     async fn whose(&self, token: &str) -> Result<Arc<Identity>, Status> {
         let question = xxh3_128(token.as_bytes());
         if let Some(answer) = self.tokens.get(&question) {
@@ -227,9 +227,8 @@ impl Guard {
         }
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: self.audiences.clone() };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review = self.reviews.tokens.create(&PostParams::default(), &review).await;
-        let review = review.map_err(|error| {
-            tracing::warn!(%error, "it cannot be told who clients are");
+        let review = reviewed(&self.reviews.tokens, &review).await.map_err(|error| {
+            tracing::warn!(error, "it cannot be told who clients are");
             status::cannot_tell()
         })?;
         let review = review.status.unwrap_or_default();
@@ -271,10 +270,20 @@ impl Guard {
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let review = self.reviews.rights.create(&PostParams::default(), &review).await;
-        let review = review.map_err(|error| error.to_string())?;
+        let review = reviewed(&self.reviews.rights, &review).await?;
         let answer = review.status.is_some_and(|status| status.allowed);
         self.rights.put(question, answer);
         Ok(answer)
+    }
+}
+
+/// What the API server makes of a question. An error is no answer.
+async fn reviewed<K>(api: &Api<K>, question: &K) -> Result<K, String>
+where
+    K: Clone + fmt::Debug + Serialize + DeserializeOwned,
+{
+    match timeout(PATIENCE, api.create(&PostParams::default(), question)).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the API server has not answered for {} s", PATIENCE.as_secs())),
     }
 }

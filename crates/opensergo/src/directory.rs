@@ -30,6 +30,7 @@ use windlass_runtime::Key;
 
 use crate::{
     documents::{NoRules, rules_in},
+    kinds::Untranslatable,
     plane::{Heard, Plane},
     source::Source,
     topic::KindId,
@@ -87,6 +88,9 @@ enum Unreadable {
     /// Something in it is no rule.
     #[error("{0}")]
     NoRules(#[from] NoRules),
+    /// A rule makes no sense.
+    #[error("{0:?} {1}: {2}")]
+    Untranslatable(KindId, Key, Untranslatable),
 }
 
 /// What is known of a file.
@@ -180,6 +184,8 @@ pub struct Directory {
     /// Held as long as a look takes, so by nobody else.
     seen: Mutex<Contents>,
     trouble: Mutex<Option<String>>,
+    /// What is to be said of rules that are taken up.
+    remarks: Mutex<BTreeSet<String>>,
     last_revision: Mutex<i64>,
     plane: Arc<Plane>,
 }
@@ -187,8 +193,8 @@ pub struct Directory {
 impl Directory {
     /// The directory, for a plane.
     pub fn new(path: PathBuf, plane: Arc<Plane>) -> Arc<Self> {
-        let (seen, trouble, last_revision) = Default::default();
-        Arc::new(Directory { path, seen, trouble, last_revision, plane })
+        let (seen, trouble, remarks, last_revision) = Default::default();
+        Arc::new(Directory { path, seen, trouble, remarks, last_revision, plane })
     }
 
     /// Tells the plane what happens, until it is dropped.
@@ -212,9 +218,31 @@ impl Directory {
         for trouble in seen.look(&self.path) {
             tracing::error!(trouble, "some rules are not taken up");
         }
-        *self.trouble.lock() = seen.troubles.first().cloned();
         let revision = seen.is_complete.then(|| self.next_revision());
         self.tell(&before, &seen.objects, revision);
+        if before != seen.objects {
+            self.remark(&seen.objects);
+        }
+        let remark = self.remarks.lock().first().cloned();
+        *self.trouble.lock() = seen.troubles.first().cloned().or(remark);
+    }
+
+    /// Says what is odd about rules, which is in their status where there is one.
+    fn remark(&self, objects: &Objects) {
+        let rules = self.plane.rules();
+        let remarks = objects.iter().flat_map(|((kind, key), object)| {
+            let dangling = rules.dangling(*kind, key).into_iter();
+            let dangling =
+                dangling.map(|one| format!("{} {} is not among the rules of its app", one.kind, one.name));
+            let warnings = (kind.kind().warnings)(object);
+            dangling.chain(warnings).map(|remark| format!("{kind:?} {key}: {remark}")).collect::<Vec<_>>()
+        });
+        let remarks: BTreeSet<String> = remarks.collect();
+        drop(rules);
+        let before = mem::replace(&mut *self.remarks.lock(), remarks.clone());
+        remarks
+            .difference(&before)
+            .for_each(|remark| tracing::warn!(remark, "a rule may not do what it should"));
     }
 
     fn tell(&self, before: &Objects, after: &Objects, revision: Option<i64>) {
@@ -313,9 +341,13 @@ fn read(path: &Path, mark: Mark) -> Result<Option<Vec<Rule>>, Unreadable> {
     let text = String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let rules = rules_in(&text)?.into_iter().map(|(kind, mut object)| {
         object.metadata.namespace.get_or_insert_with(|| NAMESPACE.to_owned());
-        ((kind, Key::of(&object)), Arc::new(object))
+        let key = Key::of(&object);
+        match (kind.kind().translate)(&object) {
+            Ok(_) => Ok(((kind, key), Arc::new(object))),
+            Err(error) => Err(Unreadable::Untranslatable(kind, key, error)),
+        }
     });
-    Ok(Some(rules.collect()))
+    rules.collect::<Result<_, _>>().map(Some)
 }
 
 #[cfg(test)]
@@ -335,7 +367,8 @@ mod tests {
     fn limit(name: &str) -> String {
         format!(
             "---\napiVersion: fault-tolerance.opensergo.io/v1alpha1\nkind: RateLimitStrategy\n\
-             metadata: {{name: {name}}}\n"
+             metadata: {{name: {name}}}\n\
+             spec: {{metricType: RequestAmount, limitMode: Local, threshold: 1, statDurationSeconds: 1}}\n"
         )
     }
 

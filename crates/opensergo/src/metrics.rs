@@ -134,8 +134,12 @@ impl Metrics {
         self.0.bad_requests.inc();
     }
 
-    pub(crate) fn debounced(&self, took: Duration, n_waiting: usize) {
+    pub(crate) fn debounced(&self, took: Duration) {
         self.0.debounce.observe(took.as_secs_f64());
-        self.0.waiting.set(n_waiting as i64);
+    }
+
+    /// How many apps wait to be told of.
+    pub(crate) fn waiting(&self, n_apps: usize) {
+        self.0.waiting.set(n_apps as i64);
     }
 }

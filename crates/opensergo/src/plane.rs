@@ -30,14 +30,11 @@ use windlass_runtime::Key;
 use crate::{
     debounce::{Debounce, Pace},
     metrics::Metrics,
-    rules::{Content, Rules},
+    rules::{Content, Rules, Withheld},
     source::Source,
     subscriber::{Patience, Subscriber},
     topic::{App, KindId, Topic},
 };
-
-/// The most bytes that a topic may have: SDKs take messages of 4 MiB, and end the stream at more.
-pub const MOST_CONTENT: usize = 4 * 1024 * 1024 - 64 * 1024;
 
 /// How long it may take to see everything there is. After that, what was seen last is what is told.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -139,8 +136,8 @@ pub struct Plane {
     unreported: Mutex<Unreported>,
     /// Whether somebody takes those.
     is_reported: AtomicBool,
-    /// Topics that are too large to be told, of which that was said.
-    oversized: Mutex<HashSet<Topic>>,
+    /// Topics that are not told, of which that was said.
+    withheld: Mutex<HashMap<Topic, Withheld>>,
 }
 
 impl fmt::Debug for Plane {
@@ -168,7 +165,7 @@ impl Plane {
             last_stream: AtomicU64::new(fastrand_seed()),
             unreported: Mutex::default(),
             is_reported: AtomicBool::new(false),
-            oversized: Mutex::default(),
+            withheld: Mutex::default(),
         })
     }
 
@@ -212,7 +209,9 @@ impl Plane {
         let is_first = {
             let mut debounce = self.debounce.lock();
             // Each is touched, whichever is the first.
-            touched.iter().filter(|app| debounce.touch(app, kind, now)).count() > 0
+            let n_first = touched.iter().filter(|app| debounce.touch(app, kind, now)).count();
+            self.metrics.waiting(debounce.len());
+            n_first > 0
         };
         if is_first {
             self.debounce_changed.notify_one();
@@ -349,15 +348,16 @@ impl Plane {
     /// What is told of a topic, if it can be.
     fn content(&self, topic: &Topic) -> Option<Arc<Content>> {
         let content = self.rules.read().content(topic);
-        let size = content.data.len();
-        let is_too_large = size > MOST_CONTENT;
-        let mut oversized = self.oversized.lock();
-        let is_new = if is_too_large { oversized.insert(topic.clone()) } else { oversized.remove(topic) };
-        if is_too_large && is_new {
-            let (app, kind) = (&topic.app, topic.kind);
-            tracing::error!(%app, ?kind, size, most = MOST_CONTENT, "too many rules: what was told last stays");
+        let mut withheld = self.withheld.lock();
+        let Some(why) = content.withheld else {
+            withheld.remove(topic);
+            return Some(Arc::new(content));
+        };
+        if withheld.insert(topic.clone(), why) != Some(why) {
+            let (app, kind, size) = (&topic.app, topic.kind, content.data.len());
+            tracing::error!(%app, ?kind, ?why, size, "nobody is told what there is; what was told last stays");
         }
-        (!is_too_large).then(|| Arc::new(content))
+        None
     }
 
     /// Tells everyone what has changed, when no more changes come.
@@ -369,12 +369,14 @@ impl Plane {
                 () = self.debounce_changed.notified() => continue,
             }
             let now = Instant::now();
-            let (due, n_waiting) = {
+            let due = {
                 let mut debounce = self.debounce.lock();
-                (debounce.due(now), debounce.len())
+                let due = debounce.due(now);
+                self.metrics.waiting(debounce.len());
+                due
             };
             for (app, kinds, first) in due {
-                self.metrics.debounced(now.saturating_duration_since(first), n_waiting);
+                self.metrics.debounced(now.saturating_duration_since(first));
                 self.publish(&app, kinds, now);
                 // Many apps may be due at once, and those who send have work as well.
                 tokio::task::yield_now().await;

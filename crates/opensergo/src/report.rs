@@ -24,16 +24,17 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use windlass_runtime::{Events, Informers, Key, Recorder, events::EventType};
 
 pub use self::members::Members;
 use crate::{
     cluster::resource,
     kinds::{ReplicaStatus, RuleStatus},
-    plane::{MOST_CONTENT, Plane},
-    rules::Held,
+    plane::Plane,
+    rules::{ACCEPTED, Held, LAST_GOOD_UNKNOWN, Withheld},
     topic::{KindId, Topic},
 };
 
@@ -44,14 +45,21 @@ const PERIOD: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 4;
 const MOST_WRITTEN: usize = 200;
 
+/// How long the API server may take for one.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// After how many objects others have their turn.
 const PAUSE_EVERY: usize = 256;
 
 /// What it calls itself to the API server.
 const COMPONENT: &str = "windlass-opensergo";
 
-/// How many of those who reject a rule are named.
+/// How many of those who reject a rule are named, and of those that a rule names and are not there.
 const MOST_NAMED: usize = 10;
+
+/// The most letters of what is said in a condition, and of a name in it.
+const MOST_TEXT: usize = 2000;
+const MOST_NAME: usize = 100;
 
 /// How the subscribers of a topic are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,8 +72,8 @@ pub struct Delivery {
     pub version: i64,
     /// Some of those that have not, and why.
     pub rejected_by: Vec<String>,
-    /// How many bytes it has, if they are too many.
-    pub oversized: Option<usize>,
+    /// Whether it is more than can be told.
+    pub is_too_large: bool,
 }
 
 /// Writes reports.
@@ -74,6 +82,8 @@ pub struct Reporter {
     client: Client,
     recorder: Recorder,
     members: Members,
+    /// The kinds that may not be written, which has been said.
+    refused: Mutex<HashSet<KindId>>,
 }
 
 impl std::fmt::Debug for Reporter {
@@ -88,7 +98,7 @@ impl Reporter {
         let client = informers.client().clone();
         let members = Members::new(informers, &plane.settings.identity);
         plane.is_reported();
-        Reporter { plane, client, recorder: events.recorder(COMPONENT), members }
+        Reporter { plane, client, recorder: events.recorder(COMPONENT), members, refused: Mutex::default() }
     }
 
     /// Who else reports.
@@ -183,7 +193,11 @@ impl Reporter {
         // All processes write as one, so that what the last has written is what there is; whoever has seen less than that
         // is refused, hears of it, and looks again.
         let manager = PatchParams { field_manager: Some(COMPONENT.to_owned()), ..PatchParams::default() };
-        let written = api.patch_status(key.name(), &manager, &Patch::Merge(&due.patch)).await;
+        let patch = Patch::Merge(&due.patch);
+        let Ok(written) = timeout(PATIENCE, api.patch_status(key.name(), &manager, &patch)).await else {
+            tracing::warn!(%key, ?kind, "the API server has not answered; a status is written again");
+            return false;
+        };
         match written {
             Ok(_) => {
                 if let Some(why) = due.complaint {
@@ -192,9 +206,17 @@ impl Reporter {
                 }
                 true
             }
-            // It is gone, is another by now, or nobody lets us.
-            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409 | 422) => {
+            // It is gone, or is another by now.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
                 tracing::debug!(%key, ?kind, why = status.message, "a status is not written");
+                true
+            }
+            // Nobody lets us, now or in a moment: to be told of every rule would help nobody.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 413 | 422) => {
+                if self.refused.lock().insert(kind) {
+                    let why = status.message;
+                    tracing::warn!(%key, ?kind, why, "what becomes of rules of this kind is not written into them");
+                }
                 true
             }
             Err(error) => {
@@ -220,13 +242,14 @@ fn reference(kind: KindId, object: &DynamicObject) -> ObjectReference {
 
 /// How the subscribers of a topic are.
 fn delivery(plane: &Plane, topic: &Topic) -> Delivery {
-    let (hash, size) = {
+    let (hash, withheld) = {
         let content = plane.rules().content(topic);
-        (content.hash, content.data.len())
+        (content.hash, content.withheld)
     };
-    // Whoever looks finds the same, whether or not it has subscribers: no two processes contradict each other.
-    let oversized = (size > MOST_CONTENT).then_some(size);
-    let mut delivery = Delivery { oversized, ..Delivery::default() };
+    // Whoever looks finds the same, whether or not it has subscribers: no two processes contradict each other. What has
+    // been lost may be so for one of them only.
+    let is_too_large = withheld == Some(Withheld::TooLarge);
+    let mut delivery = Delivery { is_too_large, ..Delivery::default() };
     for stream in plane.listeners(topic) {
         let state = stream.state.lock();
         let Some(told) = state.topics().get(topic) else { continue };
@@ -284,7 +307,7 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
     let wanted = [
         Some(accepted(held, &seen.warnings)),
         seen.names_others.then(|| resolved(&seen.dangling)),
-        Some(delivered(&all, seen.delivery.oversized)),
+        Some(delivered(held, &all, seen.delivery.is_too_large)),
         Some(rejected(&all)),
     ];
     let conditions: Vec<Condition> = wanted
@@ -298,7 +321,7 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
                 type_: kind.to_owned(),
                 status: status.to_owned(),
                 reason: reason.to_owned(),
-                message,
+                message: shortened(message, MOST_TEXT),
                 observed_generation: generation,
                 last_transition_time: since.unwrap_or(Time(now)),
             }
@@ -307,7 +330,7 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
     // What others say of a rule in conditions of their own stays.
     let of_others = before.conditions.iter().filter(|one| !OWN_CONDITIONS.contains(&one.type_.as_str()));
     let conditions: Vec<Condition> = conditions.into_iter().chain(of_others.cloned()).collect();
-    let told = held.fault.as_ref().and_then(|_| held.encoded());
+    let told = held.kept();
     let replicas: Vec<ReplicaStatus> = others.into_iter().cloned().chain(own).collect();
     let is_same = before.observed_generation == generation
         && before.told == told
@@ -316,9 +339,10 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
     if is_same {
         return None;
     }
-    let was =
-        before.conditions.iter().find(|condition| condition.type_ == "Accepted").map(|one| &one.message);
-    let complaint = held.fault.clone().filter(|fault| was != Some(fault));
+    let accepted =
+        |all: &[Condition]| all.iter().find(|one| one.type_ == ACCEPTED).map(|one| one.message.clone());
+    let is_told_of = accepted(&before.conditions) == accepted(&conditions);
+    let complaint = held.fault.clone().filter(|_| !is_told_of).map(|fault| shortened(fault, MOST_TEXT));
     let patch = json!({
         "metadata": {"uid": held.object.metadata.uid, "resourceVersion": held.object.metadata.resource_version},
         "status": {
@@ -368,14 +392,28 @@ fn entry(seen: &Seen<'_>, before: Option<&ReplicaStatus>, now: Timestamp) -> Rep
     }
 }
 
+/// The beginning of a text, if it is too long.
+fn shortened(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 /// The conditions that are written here.
-const OWN_CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Delivered", "RejectedBy"];
+const OWN_CONDITIONS: [&str; 4] = [ACCEPTED, "ResolvedRefs", "Delivered", "RejectedBy"];
 
 /// A condition: its type, and its status, reason and message.
 type Wanted = (&'static str, (&'static str, &'static str, String));
 
 fn accepted(held: &Held, warnings: &[String]) -> Wanted {
     let what = match (&held.fault, &held.app) {
+        (Some(fault), _) if held.is_forgotten() => {
+            let fault = shortened(fault.clone(), MOST_TEXT / 2);
+            let text = "what it said before is too large to be kept, or was changed while nobody looked: until this is \
+                mended, clients that come anew are told of no rule of this kind and app";
+            ("False", LAST_GOOD_UNKNOWN, format!("{fault}; {text}"))
+        }
         (Some(fault), _) => ("False", "Untranslatable", fault.clone()),
         (None, None) => {
             ("False", "NoApp", "metadata.labels.app: without it, nobody is told of this".to_owned())
@@ -385,23 +423,32 @@ fn accepted(held: &Held, warnings: &[String]) -> Wanted {
         }
         (None, Some(_)) => ("True", "Warnings", warnings.join("; ")),
     };
-    ("Accepted", what)
+    (ACCEPTED, what)
 }
 
 fn resolved(dangling: &[String]) -> Wanted {
     let what = match dangling {
         [] => ("True", "Resolved", "everything that it names is there".to_owned()),
         dangling => {
-            ("False", "DanglingReference", format!("not among the rules of its app: {}", dangling.join(", ")))
+            let named = dangling.iter().take(MOST_NAMED).map(|name| shortened(name.clone(), MOST_NAME));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = match dangling.len().saturating_sub(MOST_NAMED) {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            ("False", "DanglingReference", format!("not among the rules of its app: {named}{more}"))
         }
     };
     ("ResolvedRefs", what)
 }
 
-fn delivered(all: &[&ReplicaStatus], oversized: Option<usize>) -> Wanted {
+fn delivered(held: &Held, all: &[&ReplicaStatus], is_too_large: bool) -> Wanted {
     let (n, m) = all.iter().fold((0, 0), |(n, m), entry| (n + entry.delivered, m + entry.subscribers));
     let what = match (n, m) {
-        _ if oversized.is_some() => {
+        _ if held.fault.is_some() => {
+            ("False", "Untranslatable", "what it says cannot be told; see Accepted".to_owned())
+        }
+        _ if is_too_large => {
             let text = "the rules of its app are more than fit into a message; what was told last stays";
             ("False", "TooLarge", text.to_owned())
         }

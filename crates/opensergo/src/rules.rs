@@ -27,6 +27,27 @@ use crate::{
 /// The label whose value is the name of an object's app.
 pub const APP_LABEL: &str = "app";
 
+/// The most bytes that a topic may have: SDKs take messages of 4 MiB, and end the stream at more.
+pub const MOST_CONTENT: usize = 4 * 1024 * 1024 - 64 * 1024;
+
+/// The most bytes of an object with what was told of it last: API servers take no more than one and a half times that.
+const MOST_KEPT: usize = 1024 * 1024;
+
+/// The condition that says whether an object can be translated.
+pub const ACCEPTED: &str = "Accepted";
+/// Its reason if nobody knows what the object said when it could.
+pub const LAST_GOOD_UNKNOWN: &str = "LastGoodUnknown";
+
+/// Why nobody is told what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// It is more than fits into a message.
+    TooLarge,
+    /// Something cannot be translated, and what it said when it could is not known: without that, clients would take it
+    /// for deleted.
+    LastGoodUnknown,
+}
+
 /// Everything that is told of a topic, as it goes over the wire.
 #[derive(Debug)]
 pub struct Content {
@@ -38,6 +59,8 @@ pub struct Content {
     pub hash: u64,
     /// How many messages there are.
     pub n_rules: usize,
+    /// Why it is not told, if it is not.
+    pub withheld: Option<Withheld>,
 }
 
 impl PartialEq for Content {
@@ -60,12 +83,22 @@ pub struct Held {
     pub fault: Option<String>,
     message: Option<Bytes>,
     references: Vec<Reference>,
+    /// It could be translated once, and nobody knows what it said then.
+    is_lost: bool,
 }
 
 impl Held {
-    /// What is told of it, as it is written down.
-    pub fn encoded(&self) -> Option<String> {
-        self.message.as_ref().map(|message| STANDARD.encode(message))
+    /// What is told of it while it cannot be translated, as it is written down for those who come later.
+    pub fn kept(&self) -> Option<String> {
+        self.fault.as_ref()?;
+        let told = STANDARD.encode(self.message.as_ref()?);
+        let spec = self.object.data.get("spec").map_or(0, |spec| spec.to_string().len());
+        (told.len() + spec <= MOST_KEPT).then_some(told)
+    }
+
+    /// Whether those who come later do not know what is told of it, or was.
+    pub fn is_forgotten(&self) -> bool {
+        self.fault.is_some() && (self.is_lost || self.is_told() && self.kept().is_none())
     }
 
     /// Whether anything is told of it.
@@ -116,7 +149,8 @@ impl Rules {
         let label = object.metadata.labels.as_ref().and_then(|labels| labels.get(APP_LABEL));
         let app = label.filter(|name| !name.is_empty()).map(|name| own.app(key.namespace(), name));
         let references = (row.references)(&object);
-        let new = Held { object, app, fault, message, references };
+        let is_lost = message.is_none() && was_accepted(&object);
+        let new = Held { object, app, fault, message, references, is_lost };
         let touched = difference(old.as_ref(), Some(&new));
         own.index(&key, old.as_ref(), Some(&new));
         own.objects.insert(key, new);
@@ -159,9 +193,14 @@ impl Rules {
                 data
             },
         );
+        let withheld = match () {
+            () if data.len() > MOST_CONTENT => Some(Withheld::TooLarge),
+            () if self.of_topic(topic).any(|(_, held)| held.is_lost) => Some(Withheld::LastGoodUnknown),
+            () => None,
+        };
         // Whoever changes rules has them alone, so numbers are in the order of the changes.
         let number = self.n_contents.fetch_add(1, Ordering::Relaxed) + 1;
-        Content { number, hash: xxh3_64(&data), n_rules: messages.len(), data: data.into() }
+        Content { number, hash: xxh3_64(&data), n_rules: messages.len(), data: data.into(), withheld }
     }
 
     /// What an object names.
@@ -237,15 +276,23 @@ fn written_down(object: &DynamicObject) -> Option<Bytes> {
     (told.data.len() == 1 && told.version == 0).then(|| bytes.into())
 }
 
+/// Whether an object could be translated when somebody last looked, or could once and what it said then was lost.
+fn was_accepted(object: &DynamicObject) -> bool {
+    let conditions = object.data.get("status").and_then(|status| status.get("conditions")?.as_array());
+    let accepted = conditions.into_iter().flatten().find(|condition| condition["type"] == ACCEPTED);
+    accepted
+        .is_some_and(|condition| condition["status"] == "True" || condition["reason"] == LAST_GOOD_UNKNOWN)
+}
+
 fn app_of(held: Option<&Held>) -> Option<&App> {
     held.and_then(|held| held.app.as_ref())
 }
 
 /// The apps that are told something else of an object now.
 fn difference(old: Option<&Held>, new: Option<&Held>) -> BTreeSet<App> {
-    let told = |held: Option<&Held>| -> Option<(App, Bytes)> {
-        let held = held?;
-        Some((held.app.clone()?, held.message.clone()?))
+    let told = |held: Option<&Held>| -> Option<(App, Option<Bytes>)> {
+        let held = held.filter(|held| held.is_told() || held.is_lost)?;
+        Some((held.app.clone()?, held.message.clone()))
     };
     let (before, after) = (told(old), told(new));
     if before == after {

@@ -46,8 +46,11 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How many streams a connection may have. SDKs have one.
 const STREAMS_OF_CONNECTION: u32 = 100;
 
-/// What a client may send before it is read: requests are small.
+/// What a stream may send before it is read, and a connection: requests are small, but a client that comes back may want
+/// everything that it ever asked for at once. HTTP/2 counts each message as 256 bytes, against half of what a connection
+/// may send.
 const WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// The most bytes of headers.
 const MOST_HEADERS: u32 = 16 * 1024;
@@ -113,7 +116,7 @@ pub async fn serve(
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .max_concurrent_streams(STREAMS_OF_CONNECTION)
         .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .http2_max_header_list_size(MOST_HEADERS)
         .add_service(TransportService::new(plane, access, stop.clone()))
         .add_service(health_service);

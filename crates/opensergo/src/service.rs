@@ -170,8 +170,12 @@ impl Talk {
         tx: mpsc::Sender<Sent>,
         stop: CancellationToken,
     ) {
+        let stream = Arc::clone(&self.stream);
+        let topics = move || stream.state.lock().topics().keys().cloned().collect();
+        let revoked = self.access.revoked(self.identity.as_ref(), topics);
         let why = tokio::select! {
             why = self.talk(&mut requests, &tx) => why,
+            why = revoked => Some(why),
             () = stop.cancelled() => Some(status::going_away()),
         };
         let stream = self.stream.id;
@@ -194,7 +198,6 @@ impl Talk {
     /// Talks until the client goes, or has to.
     async fn talk(&mut self, requests: &mut Streaming<Incoming>, tx: &mpsc::Sender<Sent>) -> Option<Status> {
         let stream = Arc::clone(&self.stream);
-        let mut recheck = self.access.recheck();
         loop {
             let now = Instant::now();
             let (is_ready, deadline) = {
@@ -217,7 +220,7 @@ impl Talk {
                     Err(_) => return None,
                 },
                 request = requests.next(), if self.replies.len() < MOST_REPLIES => match request {
-                    // In a box, like the next: the task of a stream that says nothing is to be small.
+                    // In a box: the task of a stream that says nothing is to be small.
                     Some(Ok(request)) => if let Err(status) = Box::pin(self.hear(request)).await {
                         return Some(status);
                     },
@@ -232,9 +235,6 @@ impl Talk {
                     return Some(status::too_slow(self.plane.settings.send_timeout.as_secs()));
                 }
                 () = tx.closed() => return None,
-                () = recheck.due() => if let Err(status) = Box::pin(self.still_allowed()).await {
-                    return Some(status);
-                },
             }
         }
     }
@@ -378,12 +378,6 @@ impl Talk {
         tracing::debug!(stream = self.stream.id, app = %topic.app, kind, "subscribed");
         self.plane.subscribe(&self.stream, topic, request_id);
         Ok(())
-    }
-
-    /// Whether everything that it was allowed it still is.
-    async fn still_allowed(&mut self) -> Result<(), Status> {
-        let topics: Vec<Topic> = self.stream.state.lock().topics().keys().cloned().collect();
-        self.access.still_may(self.identity.as_ref(), &topics).await
     }
 
     fn refuse(&mut self, request: &SubscribeRequest, kind: &str, code: i32, text: String) {

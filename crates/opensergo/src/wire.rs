@@ -122,7 +122,8 @@ mod tests {
                 response_id: "r".to_owned(),
                 ..SubscribeResponse::default()
             };
-            let content = Arc::new(Content { number: 1, data: encoded.into(), hash: 0, n_rules });
+            let content =
+                Arc::new(Content { number: 1, data: encoded.into(), hash: 0, n_rules, withheld: None });
             let mut bytes = vec![];
             Outgoing { head: head.clone(), data: Some((content, version)) }
                 .encode(&mut bytes)

@@ -182,11 +182,11 @@ async fn what_is_too_large_is_not_told_and_what_was_before_stays() {
     let long = |idx: usize| limit(&format!("{idx:0>250}"), "shop", 1);
     world.plane.heard(limits(), (0..20_000).map(long).collect(), Some(2));
     assert!(next(&world, &stream, SECOND * 60).await.is_none());
-    assert!(world.plane.oversized.lock().contains(&topic("shop")), "it is told of once");
+    assert!(world.plane.withheld.lock().contains_key(&topic("shop")), "it is told of once");
     let gone = |idx: usize| Heard::Gone(Key::new("default", &format!("{idx:0>250}")));
     world.plane.heard(limits(), (0..19_999).map(gone).collect(), Some(3));
     let (push, _) = next(&world, &stream, SECOND).await.expect("it fits");
-    assert_eq!((push.content.n_rules, world.plane.oversized.lock().len()), (2, 0));
+    assert_eq!((push.content.n_rules, world.plane.withheld.lock().len()), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,12 +15,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::{DeleteParams, Patch, PatchParams},
 };
 use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
-use windlass_runtime::{Informer, Informers, Scope, informer::Reach};
+use windlass_runtime::{Informer, Informers, Key, Scope, informer::Reach};
 
 use super::COMPONENT;
 
@@ -36,7 +36,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 const LABEL: &str = "app.kubernetes.io/name";
 
 /// What a lease said last, and when that was seen here: clocks of others may be wrong.
-type Known = HashMap<String, (Option<MicroTime>, Instant)>;
+type Known = HashMap<Key, (Option<MicroTime>, Instant)>;
 
 /// Who is there. Clones know the same.
 #[derive(Clone)]
@@ -61,8 +61,8 @@ impl Members {
     pub(super) fn new(informers: &Informers, identity: &str) -> Self {
         let client = informers.client().clone();
         let namespace = client.default_namespace().to_owned();
-        let scope =
-            Scope { labels: Some(format!("{LABEL}={COMPONENT}")), ..Scope::namespace(namespace.clone()) };
+        // They may have been started in namespaces of their own, and write into the same rules all the same.
+        let scope = Scope { labels: Some(format!("{LABEL}={COMPONENT}")), ..Scope::all() };
         Members {
             leases: informers.of(&scope),
             client,
@@ -79,15 +79,15 @@ impl Members {
         let now = Instant::now();
         let mut known = self.known.lock();
         let leases = self.leases.cache().all();
-        known.retain(|name, _| leases.iter().any(|lease| lease.name_any() == *name));
+        known.retain(|key, _| leases.iter().any(|lease| Key::of(&**lease) == *key));
         for lease in &leases {
             let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
-            let entry = known.entry(lease.name_any()).or_insert_with(|| (renewed.clone(), now));
+            let entry = known.entry(Key::of(&**lease)).or_insert_with(|| (renewed.clone(), now));
             if entry.0 != renewed {
                 *entry = (renewed, now);
             }
         }
-        let holders = leases.iter().filter(|lease| known[&lease.name_any()].1 + DURATION > now);
+        let holders = leases.iter().filter(|lease| known[&Key::of(&***lease)].1 + DURATION > now);
         let alive: HashSet<String> =
             holders.filter_map(|lease| lease.spec.as_ref()?.holder_identity.clone()).collect();
         let mut before = self.before.lock();
@@ -130,8 +130,13 @@ impl Members {
             };
             self.remove_forgotten(&api).await;
             let params = PatchParams::apply(COMPONENT).force();
-            if let Err(error) = api.patch(&self.lease(), &params, &Patch::Apply(&lease)).await {
-                tracing::warn!(%error, "the lease that says who is there could not be renewed");
+            let (name, patch) = (self.lease(), Patch::Apply(&lease));
+            match timeout(RENEW, api.patch(&name, &params, &patch)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the lease that says who is there could not be renewed");
+                }
+                Err(_) => tracing::warn!("the API server has not answered; a lease is renewed again"),
             }
         }
     }
@@ -142,10 +147,11 @@ impl Members {
         let known: Vec<String> = {
             let known = self.known.lock();
             let forgotten = known.iter().filter(|(_, (_, seen))| *seen + FORGOTTEN < now);
-            forgotten.map(|(name, _)| name.clone()).filter(|name| *name != self.lease()).collect()
+            let forgotten = forgotten.map(|(key, _)| key).filter(|key| key.namespace() == self.namespace);
+            forgotten.map(|key| key.name().to_owned()).filter(|name| *name != self.lease()).collect()
         };
         for name in known {
-            if let Err(error) = api.delete(&name, &DeleteParams::default()).await {
+            if let Ok(Err(error)) = timeout(RENEW, api.delete(&name, &DeleteParams::default())).await {
                 tracing::debug!(name, %error, "the lease of a process that is gone could not be removed");
             }
         }

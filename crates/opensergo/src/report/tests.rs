@@ -109,7 +109,7 @@ fn conditions_say_what_is_so() {
     );
     let mut dangling = seen("one", 2, 2);
     (dangling.dangling, dangling.names_others) = (vec!["RateLimitStrategy b".to_owned()], true);
-    dangling.delivery.oversized = Some(5 << 20);
+    dangling.delivery.is_too_large = true;
     check(
         &good,
         &dangling,
@@ -134,10 +134,55 @@ fn conditions_say_what_is_so() {
         &seen("one", 1, 1),
         &[
             ["Accepted", "False", "Untranslatable", "spec.threshold"],
-            ["Delivered", "True", "Delivered", "1/1"],
+            ["Delivered", "False", "Untranslatable", "see Accepted"],
             nobody,
         ],
     );
+    check(
+        &held(Some("shop"), json!("many"), &accepted_as("True", "Translated")),
+        &seen("one", 1, 1),
+        &[
+            ["Accepted", "False", "LastGoodUnknown", "spec.threshold"],
+            ["Delivered", "False", "Untranslatable", "see Accepted"],
+            nobody,
+        ],
+    );
+}
+
+/// A status in which somebody has said what became of a rule.
+fn accepted_as(status: &str, reason: &str) -> Value {
+    json!({"conditions": [{
+        "type": "Accepted", "status": status, "reason": reason, "message": "", "lastTransitionTime": now(),
+    }]})
+}
+
+#[test]
+fn whoever_comes_later_knows_that_something_was_lost() {
+    let lost = |status: &Value| held(Some("shop"), json!("many"), status).is_forgotten();
+    assert!(lost(&accepted_as("True", "Translated")));
+    assert!(lost(&accepted_as("True", "Warnings")));
+    assert!(!lost(&accepted_as("False", "Untranslatable")), "it never was right, or is written down");
+    assert!(!lost(&Value::Null), "it is new");
+    let first = held(Some("shop"), json!("many"), &accepted_as("True", "Translated"));
+    let written =
+        due(&first, &seen("one", 0, 0), now()).expect("something is to be said").patch["status"].clone();
+    assert!(lost(&written), "and it still is for the next");
+    assert!(!held(Some("shop"), json!(1), &written).is_forgotten(), "it is mended");
+}
+
+#[test]
+fn however_much_is_wrong_a_status_stays_small() {
+    let mut much = seen("one", 0, 0);
+    much.names_others = true;
+    much.dangling = (0..10_000).map(|idx| format!("RateLimitStrategy {idx}-{}", "x".repeat(1_000))).collect();
+    much.warnings = vec!["ü".repeat(100_000)];
+    let due = due(&held(Some("shop"), json!(1), &Value::Null), &much, now()).expect("new");
+    let found = conditions(&due);
+    let (accepted, dangling) = (&found[0], &found[1]);
+    assert!(accepted[3].ends_with("ü…") && accepted[3].chars().count() == MOST_TEXT + 1, "{accepted:?}");
+    assert!(dangling[3].contains("RateLimitStrategy 9-x") && !dangling[3].contains("RateLimitStrategy 10-x"));
+    assert!(dangling[3].ends_with("and 9990 more"), "{dangling:?}");
+    assert!(due.patch.to_string().len() < 10_000, "{} bytes", due.patch.to_string().len());
 }
 
 #[test]
@@ -219,7 +264,7 @@ fn what_was_told_last_is_written_down_for_whoever_comes_later() {
     // Another process has never seen it when it was right.
     let elsewhere = held(Some("shop"), json!("many"), &due.patch["status"]);
     assert!(elsewhere.fault.is_some());
-    assert_eq!((elsewhere.is_told(), elsewhere.encoded()), (true, good.encoded()));
+    assert_eq!((elsewhere.is_told(), elsewhere.kept()), (true, known.kept()));
     assert!(!wrong.is_told(), "nobody knows what it was");
 }
 
@@ -259,6 +304,6 @@ async fn whoever_reports_shows_and_changes_rules_at_once_stands_in_nobodys_way()
     });
     let all = futures_util::future::join3(changes, reports, shows);
     let (changes, reports, shows) =
-        tokio::time::timeout(Duration::from_secs(60), all).await.expect("they wait for each other");
+        timeout(Duration::from_secs(60), all).await.expect("they wait for each other");
     changes.and(reports).and(shows).expect("nobody panics");
 }

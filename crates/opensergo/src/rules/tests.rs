@@ -73,6 +73,30 @@ fn content_is_the_same_however_it_came_about() {
     assert_eq!((nothing.n_rules, nothing.data.len()), (0, 0));
 }
 
+/// Clients that are told less than there was take the rest for deleted.
+#[test]
+fn a_topic_is_withheld_while_nobody_knows_what_something_in_it_said() {
+    let mut rules = Rules::default();
+    let accepted = |threshold: Value| {
+        let mut object = (*limit("a", Some("shop"), threshold)).clone();
+        object.data["status"] = json!({"conditions": [{"type": ACCEPTED, "status": "True"}]});
+        Arc::new(object)
+    };
+    rules.apply(limits(), limit("b", Some("shop"), 1));
+    assert_eq!(rules.content(&topic("shop")).withheld, None);
+    assert_eq!(rules.apply(limits(), accepted(json!("many"))), apps(&["shop"]));
+    assert_eq!(rules.content(&topic("shop")).withheld, Some(Withheld::LastGoodUnknown));
+    assert_eq!(rules.content(&topic("other")).withheld, None);
+    assert_eq!(rules.apply(limits(), accepted(json!(2))), apps(&["shop"]));
+    assert_eq!((rules.content(&topic("shop")).withheld, rules.content(&topic("shop")).n_rules), (None, 2));
+    rules.apply(limits(), accepted(json!("many")));
+    assert_eq!(rules.content(&topic("shop")).withheld, None, "it is known what it said");
+    let mut rules = Rules::default();
+    rules.apply(limits(), accepted(json!("many")));
+    assert_eq!(rules.remove(limits(), &Key::new("default", "a")), apps(&["shop"]));
+    assert_eq!(rules.content(&topic("shop")).withheld, None, "it is gone");
+}
+
 #[test]
 fn what_is_named_is_there_only_in_the_same_app() {
     let mut rules = Rules::default();

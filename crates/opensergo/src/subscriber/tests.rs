@@ -19,7 +19,7 @@ fn content(hash: u64) -> Arc<Content> {
 }
 
 fn looked_up(number: u64, hash: u64) -> Arc<Content> {
-    Arc::new(Content { number, data: vec![0; 8].into(), hash, n_rules: 1 })
+    Arc::new(Content { number, data: vec![0; 8].into(), hash, n_rules: 1, withheld: None })
 }
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -13,11 +13,12 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::{task::yield_now, time::Instant};
 use tonic::Code;
 use windlass_opensergo::access::Access;
 
 use crate::{
+    line::Line,
     sdk::{Sdk, channel},
     world::{Running, World, eventually, quick},
 };
@@ -146,6 +147,58 @@ async fn what_is_no_longer_allowed_ends_the_stream() {
     assert_eq!(gone.end().await.expect_err("why").code(), Code::Unauthenticated);
     world.limit("a", "shop", 1).await;
     assert!(stays.expect("it stays").accept().await.is(&[("a", 1)]));
+}
+
+/// Only the line over which it is asked who may what is mute: rules come over another.
+#[tokio::test]
+async fn an_api_server_that_does_not_answer_keeps_nobody_from_being_told() {
+    let (world, line) = (World::start().await, Line::new(true));
+    let access = Access::reviewed(line.client(&world.client), None);
+    let running = Running::start(world.client.clone(), quick(), access, false).await;
+    let token = token(&world, "teller").await;
+    allow(&world, "teller", "shop").await;
+    let mut client = Sdk::on(channel(running.address).await, Some(&token)).await.expect("a stream");
+    client.subscribe("shop", &[LIMIT]).await;
+    client.accept().await;
+    line.mute();
+    // What was answered before is so for ten seconds, and an answer is waited for as long.
+    let begun = Instant::now();
+    for threshold in 1.. {
+        world.limit("a", "shop", threshold).await;
+        assert!(client.accept().await.is(&[("a", threshold)]));
+        if begun.elapsed() > Duration::from_secs(12) {
+            break;
+        }
+    }
+    // Whoever comes now is not let in, and does not wait for ever either.
+    let refused = Sdk::on(channel(running.address).await, Some(&token)).await.expect_err("nobody knows it");
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    line.mend();
+    Sdk::on(channel(running.address).await, Some(&token)).await.expect("a stream");
+}
+
+/// An SDK that comes back asks for everything that it ever asked for at once, however long that takes to be answered.
+#[tokio::test]
+async fn much_may_be_asked_for_while_nobody_answers() {
+    const TOPICS: usize = 500;
+    let (world, line) = (World::start().await, Line::new(true));
+    let access = Access::reviewed(line.client(&world.client), None);
+    let running = Running::start(world.client.clone(), quick(), access, false).await;
+    let token = token(&world, "teller").await;
+    let mut client = Sdk::on(channel(running.address).await, Some(&token)).await.expect("a stream");
+    line.mute();
+    for idx in 0..TOPICS {
+        client.subscribe(&format!("app-{idx}"), &[LIMIT]).await;
+        // So that each is on its way before the next, in a frame of its own.
+        for _ in 0..10 {
+            yield_now().await;
+        }
+    }
+    line.mend();
+    for idx in 0..TOPICS {
+        let (code, refusal) = client.refusal().await;
+        assert_eq!((code, refusal.app), (4003, format!("app-{idx}")));
+    }
 }
 
 /// Whatever is served comes from the descriptors, so that a new method is among these at once.

@@ -1,4 +1,4 @@
-//! A line to an API server that can be cut and mended.
+//! A line to an API server that can be cut, muted and mended.
 
 use std::task::{Context, Poll};
 
@@ -9,33 +9,50 @@ use kube::{Client, client::Body};
 use tokio::sync::watch;
 use tonic::codegen::{Bytes, Service, StdError};
 
-/// A line. What goes over it ends in the middle when it is cut.
-pub(crate) struct Line(watch::Sender<bool>);
+/// How a line is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Up,
+    Cut,
+    Mute,
+}
+
+/// A line. What goes over it ends in the middle when it is cut, and is never answered when it is mute.
+pub(crate) struct Line(watch::Sender<State>);
 
 impl Line {
     /// One that is cut, or is not.
     pub(crate) fn new(is_up: bool) -> Self {
-        Line(watch::channel(is_up).0)
+        Line(watch::channel(if is_up { State::Up } else { State::Cut }).0)
     }
 
     pub(crate) fn cut(&self) {
-        self.0.send_replace(false);
+        self.0.send_replace(State::Cut);
+    }
+
+    pub(crate) fn mute(&self) {
+        self.0.send_replace(State::Mute);
     }
 
     pub(crate) fn mend(&self) {
-        self.0.send_replace(true);
+        self.0.send_replace(State::Up);
     }
 
     /// A client at the end of the line.
     pub(crate) fn client(&self, client: &Client) -> Client {
-        Client::new(Wire { client: client.clone(), is_up: self.0.subscribe() }, "default")
+        self.client_in("default", client)
+    }
+
+    /// A client at the end of the line, whose home is a namespace.
+    pub(crate) fn client_in(&self, namespace: &str, client: &Client) -> Client {
+        Client::new(Wire { client: client.clone(), state: self.0.subscribe() }, namespace)
     }
 }
 
 #[derive(Clone)]
 struct Wire {
     client: Client,
-    is_up: watch::Receiver<bool>,
+    state: watch::Receiver<State>,
 }
 
 impl Service<Request<Body>> for Wire {
@@ -48,14 +65,14 @@ impl Service<Request<Body>> for Wire {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Wire { client, mut is_up } = self.clone();
+        let Wire { client, mut state } = self.clone();
         Box::pin(async move {
-            if !*is_up.borrow_and_update() {
+            if *state.wait_for(|state| *state != State::Mute).await? == State::Cut {
                 return Err("the line is cut".into());
             }
             let response = client.send(request).await?;
             Ok(response.map(|body| {
-                let cut = Box::pin(async move { drop(is_up.wait_for(|is_up| !is_up).await) });
+                let cut = Box::pin(async move { drop(state.wait_for(|state| *state == State::Cut).await) });
                 let body = body.map_err(|error| kube::Error::Service(Box::new(error)));
                 StreamBody::new(BodyStream::new(body).take_until(cut)).boxed_unsync()
             }))

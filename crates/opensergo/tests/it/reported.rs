@@ -14,6 +14,7 @@ use windlass_opensergo::{
 };
 
 use crate::{
+    line::Line,
     sdk::{DEADLINE, Sdk, request},
     world::{Running, World, eventually, quick, rule},
 };
@@ -140,6 +141,39 @@ async fn a_status_says_what_is_wrong_with_a_rule() {
     becomes(&world, (LIMIT, "b"), "Accepted", ("False", "NoApp", "metadata.labels.app")).await;
 }
 
+/// The rules of an app are told as they were as long as one of them was spoiled while nobody looked: clients would take it
+/// for deleted.
+#[tokio::test]
+async fn a_rule_spoiled_while_nobody_looked_is_not_taken_for_deleted() {
+    let world = World::loose().await;
+    let one = world.reporting("one").await;
+    world.limit("a", "shop", 1).await;
+    world.limit("b", "shop", 1).await;
+    let mut client = Sdk::connect(one.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    client.accept_until(|push| push.len() == 2).await;
+    becomes(&world, (LIMIT, "a"), "Accepted", ("True", "Translated", "")).await;
+    one.stop().await;
+    world.apply(LIMIT, "a", "shop", json!({"threshold": "many"})).await;
+    let two = world.reporting("one").await;
+    client.move_to(two.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    becomes(&world, (LIMIT, "a"), "Accepted", ("False", "LastGoodUnknown", "spec.threshold")).await;
+    becomes(&world, (LIMIT, "b"), "Delivered", ("False", "Pending", "0/1")).await;
+    client.hears_nothing().await;
+    two.stop().await;
+    // Whoever comes next knows no more.
+    let three = world.reporting("one").await;
+    client.move_to(three.address).await;
+    client.subscribe("shop", &[LIMIT]).await;
+    eventually("it is there", async || three.view().kinds.iter().all(|kind| kind.synced)).await;
+    client.hears_nothing().await;
+    world.limit("a", "shop", 2).await;
+    assert!(client.accept().await.is(&[("a", 2), ("b", 1)]));
+    becomes(&world, (LIMIT, "a"), "Accepted", ("True", "Translated", "")).await;
+    becomes(&world, (LIMIT, "b"), "Delivered", ("True", "Delivered", "1/1")).await;
+}
+
 /// Waits until the newest of all objects is not written any more; fails if that takes too long.
 async fn settles(world: &World) {
     let newest = async || {
@@ -165,7 +199,13 @@ async fn settles(world: &World) {
 #[tokio::test]
 async fn replicas_add_up_and_then_write_nothing() {
     let world = World::start().await;
-    let (one, two) = (world.reporting("one").await, world.reporting("two").await);
+    let one = world.reporting("one").await;
+    // They need not live in the same namespace to know of each other.
+    world.namespace("elsewhere").await;
+    let settings = Settings { identity: "two".to_owned(), ..quick() };
+    let line = Line::new(true);
+    let elsewhere = line.client_in("elsewhere", &world.client);
+    let two = Running::start(elsewhere, settings, Access::open(), true).await;
     world.limit("a", "shop", 1).await;
     world.apply(RULE, "r", "shop", rule(&["a", "missing"])).await;
     let mut clients = vec![];
@@ -191,7 +231,7 @@ async fn replicas_add_up_and_then_write_nothing() {
     assert_eq!(names(&status(&world, LIMIT, "a").await), ["one", "two"]);
     // One ends without a word, and somebody takes its lease away.
     drop(two);
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "elsewhere");
     leases.delete("windlass-opensergo-two", &DeleteParams::default()).await.expect("it had one");
     becomes(&world, a, "Delivered", ("True", "Delivered", "1/1")).await;
     assert_eq!(names(&status(&world, LIMIT, "a").await), ["one"]);
