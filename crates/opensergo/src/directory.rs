@@ -281,12 +281,13 @@ impl Source for Directory {
     }
 }
 
-/// All files whose name says that they are YAML or JSON, and how they are.
+/// All files whose name says that they are YAML or JSON, and how they are. What is hidden belongs to programs.
 fn files(directory: &Path) -> io::Result<BTreeMap<PathBuf, io::Result<Mark>>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        if !path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if is_hidden || !path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
             continue;
         }
         // Links are followed: that is how files come out of a ConfigMap.

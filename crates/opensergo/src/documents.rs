@@ -22,15 +22,23 @@ pub fn rules_in(text: &str) -> Result<Vec<(KindId, DynamicObject)>, NoRules> {
         if let Some(path) = decoded.duplicates.first() {
             return Err(NoRules(format!("{path} is given twice")));
         }
-        let objects = match decoded.object.get("items") {
-            Some(Value::Array(items)) => items.clone(),
-            _ => vec![Value::Object(decoded.object)],
-        };
-        for object in objects {
+        for object in objects(decoded.object)? {
             rules.push(rule(object)?);
         }
     }
     Ok(rules)
+}
+
+/// What is in a list, or the object itself if it is none.
+fn objects(mut object: Map<String, Value>) -> Result<Vec<Value>, NoRules> {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if !kind.ends_with("List") {
+        return Ok(vec![Value::Object(object)]);
+    }
+    match object.remove("items") {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Err(NoRules("items: expected a list of rules".to_owned())),
+    }
 }
 
 fn rule(mut object: Value) -> Result<(KindId, DynamicObject), NoRules> {
@@ -141,6 +149,23 @@ mod tests {
         let rules = rules_in(text).expect("rules");
         let names: Vec<_> = rules.iter().map(|(kind, rule)| (kind.kind().kind, rule.name_any())).collect();
         assert_eq!(names, [("RateLimitStrategy", "a".to_owned())]);
+    }
+
+    #[test]
+    fn only_lists_are_lists() {
+        let of = |kind: &str| {
+            format!(
+                "{{apiVersion: fault-tolerance.opensergo.io/v1alpha1, kind: {kind}, metadata: {{name: a}}, items: []}}"
+            )
+        };
+        assert_eq!(
+            rules_in(&of("RateLimitStrategy")).expect("a rule").len(),
+            1,
+            "a field more does not hide a rule"
+        );
+        assert_eq!(rules_in(&of("RateLimitStrategyList")).expect("a list").len(), 0);
+        let error = rules_in("kind: List\nitems: {}\n").expect_err("no list").to_string();
+        assert_eq!(error, "items: expected a list of rules");
     }
 
     #[test]

@@ -394,11 +394,12 @@ impl Plane {
 
     /// Offers everyone who has subscribed what there is of a topic.
     fn offer(&self, topic: &Topic, now: Instant) {
+        // How it is delivered is another for all of its rules, even if there is nobody: it may be too large now.
+        self.delivered(topic);
         let listeners = self.listeners(topic);
         if listeners.is_empty() {
             return;
         }
-        self.delivered(topic);
         let Some(content) = self.content(topic) else { return };
         for stream in listeners {
             if stream.state.lock().offer(topic, &content, now) {

@@ -4,6 +4,7 @@
 //! written: whoever writes last has seen the most, and whoever sees something else writes again. Entries of processes that
 //! are no longer there are removed: see [`Members`].
 
+mod allowance;
 mod members;
 #[cfg(test)]
 mod tests;
@@ -26,15 +27,16 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use windlass_runtime::{Events, Informers, Key, Recorder, events::EventType};
 
+use self::allowance::Allowance;
 pub use self::members::Members;
 use crate::{
     cluster::resource,
     kinds::{ReplicaStatus, RuleStatus},
     plane::Plane,
-    rules::{ACCEPTED, Held, LAST_GOOD_UNKNOWN, Withheld},
+    rules::{ACCEPTED, Held, LAST_GOOD_UNKNOWN, Rules},
     topic::{KindId, Topic},
 };
 
@@ -43,7 +45,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// How many are written at once, and in a period: rules that change all the time are reported on now and then.
 const AT_ONCE: usize = 4;
-const MOST_WRITTEN: usize = 200;
+const MOST_WRITTEN: usize = 100;
 
 /// How long the API server may take for one.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -72,7 +74,7 @@ pub struct Delivery {
     pub version: i64,
     /// Some of those that have not, and why.
     pub rejected_by: Vec<String>,
-    /// Whether it is more than can be told.
+    /// Whether it is more than can be told, by what all processes know.
     pub is_too_large: bool,
 }
 
@@ -118,54 +120,62 @@ impl Reporter {
     async fn report(&self) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut again: HashSet<(KindId, Key)> = HashSet::new();
+        let mut again: HashMap<(KindId, Key), Instant> = HashMap::new();
+        let mut allowance = Allowance::default();
         loop {
-            ticks.tick().await;
+            let now = ticks.tick().await;
+            allowance.forget(now);
             let alive = self.members.is_known().then(|| self.members.alive());
-            let (topics, mut objects) = self.plane.take_unreported();
-            objects.extend(again.drain());
-            objects.extend(self.members.take_left().then(|| self.everything()).into_iter().flatten());
-            {
-                let rules = self.plane.rules();
-                for topic in &topics {
-                    objects.extend(rules.of_topic(topic).map(|(key, _)| (topic.kind, key.clone())));
-                }
-            }
             let mut deliveries = HashMap::new();
             let mut due = vec![];
-            for (idx, (kind, key)) in objects.into_iter().enumerate() {
+            for (idx, id) in self.to_look_at(&mut again, now).into_iter().enumerate() {
                 if due.len() == MOST_WRITTEN {
-                    again.insert((kind, key));
-                } else if let Some(one) = self.due(kind, &key, alive.as_ref(), &mut deliveries) {
-                    due.push((one, kind, key));
+                    again.insert(id, now);
+                } else if let Some(one) = self.due(&id, alive.as_ref(), &mut deliveries) {
+                    match if one.is_news { Ok(()) } else { allowance.take(&id, now) } {
+                        Ok(()) => due.push((one, id)),
+                        Err(later) => drop(again.insert(id, later)),
+                    }
                 }
                 if idx % PAUSE_EVERY == PAUSE_EVERY - 1 {
                     tokio::task::yield_now().await;
                 }
             }
             let written = stream::iter(due)
-                .map(|(due, kind, key)| async move {
-                    let is_written = self.write(kind, &key, due).await;
-                    (!is_written).then_some((kind, key))
+                .map(|(due, id)| async move {
+                    let is_written = self.write(&id, due).await;
+                    (!is_written).then_some((id, now))
                 })
                 .buffer_unordered(AT_ONCE);
             again.extend(written.filter_map(async |failed| failed).collect::<Vec<_>>().await);
         }
     }
 
-    fn everything(&self) -> Vec<(KindId, Key)> {
+    /// The objects that something may be said of, each once: those that somebody has changed before those whose
+    /// subscribers have.
+    fn to_look_at(&self, again: &mut HashMap<(KindId, Key), Instant>, now: Instant) -> Vec<(KindId, Key)> {
+        let (topics, changed) = self.plane.take_unreported();
+        let late: Vec<_> = again.extract_if(|_, at| *at <= now).map(|(id, _)| id).collect();
         let rules = self.plane.rules();
-        KindId::all().flat_map(|kind| rules.keys(kind).into_iter().map(move |key| (kind, key))).collect()
+        let of_topic = |topic: &Topic| {
+            let keys = rules.of_topic(topic).map(|(key, _)| (topic.kind, key.clone()));
+            keys.collect::<Vec<_>>()
+        };
+        let of_topics = topics.iter().flat_map(of_topic);
+        let everything = self.members.take_changed().then(|| all_of(&rules)).into_iter().flatten();
+        let mut known = HashSet::new();
+        let all = changed.into_iter().chain(late).chain(of_topics).chain(everything);
+        all.filter(|id| known.insert(id.clone())).collect()
     }
 
     /// What is to be written, if anything.
     fn due(
         &self,
-        kind: KindId,
-        key: &Key,
+        (kind, key): &(KindId, Key),
         alive: Option<&HashSet<String>>,
         deliveries: &mut HashMap<Topic, Delivery>,
     ) -> Option<Due> {
+        let kind = *kind;
         // Streams are looked at while nobody is kept from the rules: whoever holds both waits for whoever wants both.
         let app = self.plane.rules().get(kind, key)?.app.clone();
         let delivery = app.map(|app| {
@@ -187,7 +197,8 @@ impl Reporter {
     }
 
     /// Writes it; whether that went well, or need not be tried again.
-    async fn write(&self, kind: KindId, key: &Key, due: Due) -> bool {
+    async fn write(&self, (kind, key): &(KindId, Key), due: Due) -> bool {
+        let kind = *kind;
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), key.namespace(), &resource(kind));
         // All processes write as one, so that what the last has written is what there is; whoever has seen less than that
@@ -227,6 +238,11 @@ impl Reporter {
     }
 }
 
+/// All objects there are.
+fn all_of(rules: &Rules) -> Vec<(KindId, Key)> {
+    KindId::all().flat_map(|kind| rules.keys(kind).into_iter().map(move |key| (kind, key))).collect()
+}
+
 fn reference(kind: KindId, object: &DynamicObject) -> ObjectReference {
     let row = kind.kind();
     ObjectReference {
@@ -242,13 +258,10 @@ fn reference(kind: KindId, object: &DynamicObject) -> ObjectReference {
 
 /// How the subscribers of a topic are.
 fn delivery(plane: &Plane, topic: &Topic) -> Delivery {
-    let (hash, withheld) = {
-        let content = plane.rules().content(topic);
-        (content.hash, content.withheld)
+    let (hash, is_too_large) = {
+        let rules = plane.rules();
+        (rules.content(topic).hash, rules.is_too_large(topic))
     };
-    // Whoever looks finds the same, whether or not it has subscribers: no two processes contradict each other. What has
-    // been lost may be so for one of them only.
-    let is_too_large = withheld == Some(Withheld::TooLarge);
     let mut delivery = Delivery { is_too_large, ..Delivery::default() };
     for stream in plane.listeners(topic) {
         let state = stream.state.lock();
@@ -285,6 +298,8 @@ struct Due {
     patch: Value,
     /// What is told in an event.
     complaint: Option<String>,
+    /// Whether somebody has changed the object since something was said of it.
+    is_news: bool,
 }
 
 /// What is to be written into the status of an object; nothing if that is there already.
@@ -301,7 +316,9 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
     let own_before = before.replicas.iter().find(|entry| entry.name == seen.identity);
     let others: Vec<&ReplicaStatus> =
         before.replicas.iter().filter(|entry| entry.name != seen.identity && !is_dead(entry)).collect();
-    let own = (seen.delivery.subscribers > 0).then(|| entry(seen, own_before, now));
+    // Whoever the others cannot see would be taken away by them, and come back, without end.
+    let is_seen = seen.alive.is_none_or(|alive| alive.contains(seen.identity));
+    let own = (seen.delivery.subscribers > 0 && is_seen).then(|| entry(seen, own_before, now));
     let all: Vec<&ReplicaStatus> = others.iter().copied().chain(own.as_ref()).collect();
     let generation = held.object.metadata.generation;
     let wanted = [
@@ -353,7 +370,8 @@ fn due(held: &Held, seen: &Seen<'_>, now: Timestamp) -> Option<Due> {
             "told": told,
         },
     });
-    Some(Due { object: Arc::clone(&held.object), patch, complaint })
+    let is_news = before.observed_generation != generation;
+    Some(Due { object: Arc::clone(&held.object), patch, complaint, is_news })
 }
 
 /// The same in the order of their names.

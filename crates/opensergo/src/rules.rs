@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     kinds::Reference,
     proto::transport::v1::DataWithVersion,
+    text,
     topic::{App, KindId, Topic},
 };
 
@@ -143,7 +144,7 @@ impl Rules {
             // What was told last is known here, or was written down by somebody who knew.
             Err(error) => {
                 let known = old.as_ref().and_then(|old| old.message.clone());
-                (known.or_else(|| written_down(&object)), Some(error.to_string()))
+                (known.or_else(|| written_down(kind, &object)), Some(error.to_string()))
             }
         };
         let label = object.metadata.labels.as_ref().and_then(|labels| labels.get(APP_LABEL));
@@ -201,6 +202,14 @@ impl Rules {
         // Whoever changes rules has them alone, so numbers are in the order of the changes.
         let number = self.n_contents.fetch_add(1, Ordering::Relaxed) + 1;
         Content { number, hash: xxh3_64(&data), n_rules: messages.len(), data: data.into(), withheld }
+    }
+
+    /// Whether a topic is more than can be told, by what stands in its objects: whoever looks finds the same, and no two
+    /// processes contradict each other. What is told of a broken object may be known to one of them only.
+    pub fn is_too_large(&self, topic: &Topic) -> bool {
+        let known = self.of_topic(topic).filter(|(_, held)| !held.is_forgotten());
+        let sizes = known.filter_map(|(_, held)| held.message.as_ref()).map(Bytes::len);
+        sizes.sum::<usize>() > MOST_CONTENT
     }
 
     /// What an object names.
@@ -270,10 +279,13 @@ impl OfKind {
 }
 
 /// What was told of an object when it could last be translated.
-fn written_down(object: &DynamicObject) -> Option<Bytes> {
+fn written_down(kind: KindId, object: &DynamicObject) -> Option<Bytes> {
     let bytes = STANDARD.decode(object.data.get("status")?.get("told")?.as_str()?).ok()?;
     let told = DataWithVersion::decode(&*bytes).ok()?;
-    (told.data.len() == 1 && told.version == 0).then(|| bytes.into())
+    // Whoever may write a status may write anything, and clients reject all rules for the sake of one.
+    let [message] = &told.data[..] else { return None };
+    let is_ours = message.type_url == (kind.kind().type_url)() && text::json(message).is_ok();
+    (is_ours && told.version == 0).then(|| bytes.into())
 }
 
 /// Whether an object could be translated when somebody last looked, or could once and what it said then was lost.

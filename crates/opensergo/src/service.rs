@@ -35,7 +35,7 @@ use crate::{
     serve::Peer,
     status::{self, ACK, BAD_REQUEST, FORBIDDEN, NACK, OUTDATED, SUCCESS, TOO_MANY},
     subscriber::{Push, Verdict},
-    topic::{App, KindId, Topic},
+    topic::{App, KindId, NAME_OF_APP, Topic},
     wire::{Incoming, Outgoing, Transport},
 };
 
@@ -53,8 +53,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Whoever does not read what is answered is not asked what else it wants.
 const MOST_REPLIES: usize = 32;
 
-/// The longest namespace or label, name of a request or a client, and the most kinds of a request.
-const MOST_LABEL: usize = 63;
+/// The longest name of a request or a client, and the most kinds of a request.
 const MOST_ID: usize = 253;
 const MOST_KINDS: usize = 64;
 
@@ -198,12 +197,18 @@ impl Talk {
     /// Talks until the client goes, or has to.
     async fn talk(&mut self, requests: &mut Streaming<Incoming>, tx: &mpsc::Sender<Sent>) -> Option<Status> {
         let stream = Arc::clone(&self.stream);
+        // Whoever has nothing more to ask is told what it has asked for, if that does not take too long.
+        let mut leaves_at = None;
         loop {
             let now = Instant::now();
-            let (is_ready, deadline) = {
+            let (is_ready, is_told_all, deadline) = {
                 let state = stream.state.lock();
-                (state.is_ready(now), state.deadline(now))
+                let is_told_all = leaves_at.is_some() && state.is_told_all();
+                (state.is_ready(now), is_told_all, state.deadline(now))
             };
+            if is_told_all && self.replies.is_empty() {
+                return None;
+            }
             let has_more = is_ready || !self.replies.is_empty();
             // What has been handed on and is not taken counts as well.
             let is_blocked = has_more || tx.capacity() == 0;
@@ -219,15 +224,16 @@ impl Talk {
                     }
                     Err(_) => return None,
                 },
-                request = requests.next(), if self.replies.len() < MOST_REPLIES => match request {
+                request = requests.next(), if self.replies.len() < MOST_REPLIES && leaves_at.is_none() => match request {
                     // In a box: the task of a stream that says nothing is to be small.
                     Some(Ok(request)) => if let Err(status) = Box::pin(self.hear(request)).await {
                         return Some(status);
                     },
                     // It is reset, or what it sends is larger than anything that makes sense.
                     Some(Err(status)) => return Some(status),
-                    None => return None,
+                    None => leaves_at = Some(now + self.plane.settings.send_timeout),
                 },
+                () = until(leaves_at), if leaves_at.is_some() => return None,
                 () = stream.changed.notified() => {}
                 () = until(deadline), if deadline.is_some() => self.look_again(),
                 () = until(cut), if cut.is_some() => {
@@ -421,10 +427,9 @@ fn understood(request: &SubscribeRequest) -> Result<(App, bool), String> {
         Err(_) => return Err(format!("op_type {}: expected SUBSCRIBE or UNSUBSCRIBE", request.op_type)),
     };
     let Some(target) = &request.target else { return Err("target: expected one".to_owned()) };
-    let is_of_label = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
     for (field, value) in [("target.namespace", &target.namespace), ("target.app", &target.app)] {
-        if value.is_empty() || value.len() > MOST_LABEL || !value.bytes().all(is_of_label) {
-            return Err(format!("{field}: expected 1 to {MOST_LABEL} letters, digits, '-', '_' and '.'"));
+        if !App::is_name(value) {
+            return Err(format!("{field}: expected {NAME_OF_APP}"));
         }
     }
     if request.request_id.len() > MOST_ID {

@@ -8,6 +8,7 @@ mod tests;
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -118,8 +119,9 @@ pub struct Subscription {
     newest: u64,
     /// What the next push is to be called.
     request_id: Option<String>,
-    /// How long to wait before it is told again what it took for outdated.
+    /// How long to wait before it is told again what it took for outdated, and when that will be.
     again: Duration,
+    again_at: Option<Instant>,
 }
 
 impl Subscription {
@@ -135,6 +137,7 @@ impl Subscription {
             newest: 0,
             request_id: None,
             again: AGAIN.0,
+            again_at: None,
         }
     }
 
@@ -202,7 +205,7 @@ impl Subscriber {
     /// Wants to be told no more. Returns whether it wanted to be.
     pub fn unsubscribe(&mut self, topic: &Topic) -> bool {
         self.ready.remove(&ranked(topic));
-        self.again.retain(|(_, other)| other != topic);
+        self.tell_again(topic, None);
         // Its answers may still come, and must not be taken for those of another.
         self.asked
             .iter_mut()
@@ -253,10 +256,17 @@ impl Subscriber {
         self.ready.iter().any(|(_, topic)| !self.is_held(topic, now))
     }
 
+    /// Whether it has been sent everything that it wants to be told of by now.
+    pub fn is_told_all(&self) -> bool {
+        self.ready.is_empty() && self.topics.values().all(|one| one.waiting_since.is_none())
+    }
+
     /// What can be sent now.
     pub fn next(&mut self, now: Instant) -> Option<Push> {
         let (_, topic) = self.ready.iter().find(|(_, topic)| !self.is_held(topic, now))?.clone();
         self.ready.remove(&ranked(&topic));
+        // Whatever it took for outdated, this is newer.
+        self.tell_again(&topic, None);
         let subscription = self.topics.get_mut(&topic)?;
         let Next { content, since, .. } = subscription.next.take()?;
         self.n_pushes += 1;
@@ -309,7 +319,7 @@ impl Subscriber {
                 subscription.error = Some("it knows a newer version".to_owned());
                 let wait = subscription.again;
                 subscription.again = wait.saturating_mul(2).min(AGAIN.1);
-                self.again.insert((now + wait, asked.topic.clone()));
+                self.tell_again(&asked.topic, Some(now + wait));
             }
         }
         self.settle(&asked.topic);
@@ -334,8 +344,9 @@ impl Subscriber {
     pub fn again(&mut self, now: Instant) -> Vec<Topic> {
         let mut due = vec![];
         while self.again.first().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, topic)) = self.again.pop_first()
+            && let Some((_, topic)) = self.again.first().cloned()
         {
+            self.tell_again(&topic, None);
             if self.subscribe(&topic, "", now) {
                 due.push(topic);
             }
@@ -359,6 +370,15 @@ impl Subscriber {
     /// Its topics, in no order.
     pub fn topics(&self) -> &HashMap<Topic, Subscription> {
         &self.topics
+    }
+
+    /// Has a topic looked up once more at a time, and at no other.
+    fn tell_again(&mut self, topic: &Topic, at: Option<Instant>) {
+        let Some(subscription) = self.topics.get_mut(topic) else { return };
+        if let Some(before) = mem::replace(&mut subscription.again_at, at) {
+            self.again.remove(&(before, topic.clone()));
+        }
+        self.again.extend(at.map(|at| (at, topic.clone())));
     }
 
     /// Keeps no more unanswered pushes than are of use, and those of which nobody waits for the answer least.

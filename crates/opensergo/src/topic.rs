@@ -36,6 +36,11 @@ impl fmt::Debug for KindId {
     }
 }
 
+/// The longest namespace or label.
+const MOST_LABEL: usize = 63;
+/// What the name of an app is like, in words.
+pub(crate) const NAME_OF_APP: &str = "1 to 63 letters, digits, '-', '_' and '.'";
+
 /// An app: what objects of a namespace have in common whose label `app` is the same. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct App {
@@ -49,6 +54,12 @@ impl App {
     /// An app of a namespace.
     pub fn new(namespace: &str, name: &str) -> Self {
         App { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Whether this may be the name of an app, or of a namespace: others nobody can ask for.
+    pub(crate) fn is_name(text: &str) -> bool {
+        let is_of_label = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
+        !text.is_empty() && text.len() <= MOST_LABEL && text.bytes().all(is_of_label)
     }
 }
 

@@ -1,11 +1,11 @@
 //! `windlass status`: asks a running server whether it is ready, as the administrator.
 
 use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     path::Path,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, bail};
@@ -67,7 +67,8 @@ const CONTROLLER_HEADER: [&str; 5] = ["CONTROLLER", "STATE", "WAITING", "FAILING
 
 /// How each controller is, as rows.
 fn controllers(url: &str) -> anyhow::Result<Vec<Vec<String>>> {
-    let all: Vec<Value> = serde_json::from_str(&fetch(url, "/status")?).context("it says something else")?;
+    let page = fetch(address(url)?, "/status")?;
+    let all: Vec<Value> = serde_json::from_str(&page).context("it says something else")?;
     let text = |one: &Value, field: &str| match &one[field] {
         Value::Null => String::new(),
         Value::String(text) => text.chars().take(MOST_ERROR).collect(),
@@ -77,11 +78,15 @@ fn controllers(url: &str) -> anyhow::Result<Vec<Vec<String>>> {
     Ok(all.iter().map(|one| fields.map(|field| text(one, field)).to_vec()).collect())
 }
 
+/// Where a page is served in plain text.
+pub(crate) fn address(url: &str) -> anyhow::Result<SocketAddr> {
+    let place = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
+    let found = place.to_socket_addrs().map(|mut all| all.next());
+    found.ok().flatten().context("expected an address such as http://127.0.0.1:18002")
+}
+
 /// What a page says that is served in plain text.
-pub(crate) fn fetch(url: &str, path: &str) -> anyhow::Result<String> {
-    let address = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
-    let address: SocketAddr =
-        address.parse().context("expected an address such as http://127.0.0.1:18002")?;
+pub(crate) fn fetch(address: SocketAddr, path: &str) -> anyhow::Result<String> {
     let Answer { code, body } = talk(&mut connect(address)?, address, path, None)?;
     match code {
         200 => Ok(body),
@@ -147,9 +152,29 @@ fn talk(
             write!(stream, "content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")?;
         }
     }
-    let mut bytes = vec![];
-    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut bytes)?;
+    let bytes = read_all(stream, Instant::now() + PATIENCE)?;
     read_answer(&String::from_utf8_lossy(&bytes)).ok_or_else(|| anyhow!("it does not speak HTTP"))
+}
+
+/// Everything that is said until a time; whoever has not ended by then is not well.
+fn read_all(stream: &mut impl Read, deadline: Instant) -> anyhow::Result<Vec<u8>> {
+    let (mut bytes, mut chunk) = (vec![], [0; 16 << 10]);
+    while (bytes.len() as u64) < MAX_ANSWER_BYTES {
+        let late = || anyhow!("it has not answered within {} s", PATIENCE.as_secs());
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(n_read) => bytes.extend_from_slice(&chunk[..n_read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(late());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if Instant::now() > deadline {
+            return Err(late());
+        }
+    }
+    Ok(bytes)
 }
 
 fn read_answer(text: &str) -> Option<Answer> {

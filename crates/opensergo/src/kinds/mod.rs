@@ -19,6 +19,7 @@ use prost::Message;
 use prost_types::Any;
 
 use self::read::{Findings, Subject};
+use crate::topic::{App, NAME_OF_APP};
 
 pub use self::{
     circuit_breaker::{CircuitBreakerStrategy, CircuitBreakerStrategySpec},
@@ -54,6 +55,8 @@ pub struct Kind {
     pub rank: u8,
     /// Its definition.
     pub definition: fn() -> CustomResourceDefinition,
+    /// The type of its messages, as it stands before them.
+    pub type_url: fn() -> String,
     /// Makes a message of an object.
     pub translate: fn(&DynamicObject) -> Result<Any, Untranslatable>,
     /// What in an object has no effect, though nothing is wrong with it.
@@ -87,6 +90,7 @@ impl Kind {
             plural,
             rank,
             definition: R::crd,
+            type_url: type_url::<R::Message>,
             translate: translate::<R>,
             warnings: warnings::<R>,
             references: R::references,
@@ -154,13 +158,23 @@ fn translate<R: Rule>(object: &DynamicObject) -> Result<Any, Untranslatable> {
 fn warnings<R: Rule>(object: &DynamicObject) -> Vec<String> {
     let subject = Subject::new(object);
     R::message(&subject);
-    let nobody = "metadata.labels.app: without it, nobody is told of this".to_owned();
-    let nobody = subject.app().is_none().then_some(nobody);
+    let nobody = match subject.app() {
+        None => Some("metadata.labels.app: without it, nobody is told of this".to_owned()),
+        Some(app) if !App::is_name(app) => Some(format!(
+            "metadata.labels.app: expected {NAME_OF_APP}: nobody can ask for {}",
+            read::shown(app)
+        )),
+        Some(_) => None,
+    };
     let unknown = unknown::fields(R::crd_name(), object);
     nobody.into_iter().chain(unknown).chain(subject.end().warnings).collect()
 }
 
 /// Packs a message as clients expect it.
 fn any_of<M: prost::Name>(message: &M) -> Any {
-    Any { type_url: format!("{DOMAIN}/{}", M::full_name()), value: message.encode_to_vec() }
+    Any { type_url: type_url::<M>(), value: message.encode_to_vec() }
+}
+
+fn type_url<M: prost::Name>() -> String {
+    format!("{DOMAIN}/{}", M::full_name())
 }

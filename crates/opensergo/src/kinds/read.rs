@@ -202,7 +202,7 @@ impl<'a> Node<'a> {
 
     /// A whole number that has to be there.
     pub(crate) fn whole<N: TryFrom<i64> + Default>(&self, range: RangeInclusive<i64>) -> N {
-        let found = self.value.and_then(Value::as_i64).filter(|number| range.contains(number));
+        let found = self.value.and_then(whole).filter(|number| range.contains(number));
         found.and_then(|number| N::try_from(number).ok()).unwrap_or_else(|| {
             self.refuse(format_args!("a whole number from {} to {}", range.start(), range.end()));
             N::default()
@@ -278,6 +278,16 @@ impl<'a> Node<'a> {
             self.refuse(expected);
         }
     }
+}
+
+/// A whole number, however it is written: 10.0 is one, as for an API server.
+fn whole(value: &Value) -> Option<i64> {
+    // Beyond this, numbers with a point are no longer exact.
+    const MOST_EXACT: f64 = (1_u64 << 53) as f64;
+    value.as_i64().or_else(|| {
+        let number = value.as_f64()?;
+        (number.fract() == 0.0 && number.abs() <= MOST_EXACT).then_some(number as i64)
+    })
 }
 
 /// A value as it is shown to whoever wrote it.

@@ -15,7 +15,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
 use parking_lot::Mutex;
@@ -35,6 +35,9 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// What tells these leases from others.
 const LABEL: &str = "app.kubernetes.io/name";
 
+/// The annotation by which a process knows its lease from that of another with its name.
+const PROCESS: &str = "windlass.dev/process";
+
 /// What a lease said last, and when that was seen here: clocks of others may be wrong.
 type Known = HashMap<Key, (Option<MicroTime>, Instant)>;
 
@@ -44,10 +47,12 @@ pub struct Members {
     client: Client,
     namespace: String,
     identity: String,
+    /// What tells it from others of that name.
+    process: String,
     leases: Informer<Lease>,
     known: Arc<Mutex<Known>>,
     before: Arc<Mutex<HashSet<String>>>,
-    has_left: Arc<AtomicBool>,
+    has_changed: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Members {
@@ -68,9 +73,10 @@ impl Members {
             client,
             namespace,
             identity: identity.to_owned(),
+            process: format!("{:016x}", fastrand::u64(..)),
             known: Arc::default(),
             before: Arc::default(),
-            has_left: Arc::default(),
+            has_changed: Arc::default(),
         }
     }
 
@@ -91,8 +97,8 @@ impl Members {
         let alive: HashSet<String> =
             holders.filter_map(|lease| lease.spec.as_ref()?.holder_identity.clone()).collect();
         let mut before = self.before.lock();
-        if before.difference(&alive).next().is_some() {
-            self.has_left.store(true, Ordering::Relaxed);
+        if *before != alive {
+            self.has_changed.store(true, Ordering::Relaxed);
         }
         before.clone_from(&alive);
         alive
@@ -103,9 +109,9 @@ impl Members {
         self.leases.reach() == Reach::Synced
     }
 
-    /// Whether somebody has left since this was asked last.
-    pub(super) fn take_left(&self) -> bool {
-        self.has_left.swap(false, Ordering::Relaxed)
+    /// Whether somebody has come or left since this was asked last.
+    pub(super) fn take_changed(&self) -> bool {
+        self.has_changed.swap(false, Ordering::Relaxed)
     }
 
     /// Is there, until it is dropped.
@@ -113,12 +119,23 @@ impl Members {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut ticks = interval(RENEW);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut renewed = None;
         loop {
             ticks.tick().await;
+            let key = Key::new(&self.namespace, &self.lease());
+            if let Some((renewed, seen)) = renewed.as_ref().zip(self.leases.cache().get(&key))
+                && is_of_another(&seen, renewed)
+            {
+                tracing::error!(
+                    identity = self.identity,
+                    "another process has the same name: give each its own with --opensergo-identity"
+                );
+            }
             let lease = Lease {
                 metadata: ObjectMeta {
                     name: Some(self.lease()),
                     labels: Some([(LABEL.to_owned(), COMPONENT.to_owned())].into()),
+                    annotations: Some([(PROCESS.to_owned(), self.process.clone())].into()),
                     ..ObjectMeta::default()
                 },
                 spec: Some(LeaseSpec {
@@ -132,7 +149,7 @@ impl Members {
             let params = PatchParams::apply(COMPONENT).force();
             let (name, patch) = (self.lease(), Patch::Apply(&lease));
             match timeout(RENEW, api.patch(&name, &params, &patch)).await {
-                Ok(Ok(_)) => {}
+                Ok(Ok(lease)) => renewed = Some(lease),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the lease that says who is there could not be renewed");
                 }
@@ -168,5 +185,33 @@ impl Members {
 
     fn lease(&self) -> String {
         format!("{COMPONENT}-{}", self.identity)
+    }
+}
+
+/// Whether a lease was renewed by another process since this one has renewed it.
+fn is_of_another(seen: &Lease, renewed: &Lease) -> bool {
+    let revision = |lease: &Lease| lease.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    revision(seen) > revision(renewed)
+        && seen.annotations().get(PROCESS) != renewed.annotations().get(PROCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn somebody_of_the_same_name_is_noticed_and_whoever_was_there_before_is_not() {
+        let lease = |revision: &str, process: &str| Lease {
+            metadata: ObjectMeta {
+                resource_version: Some(revision.to_owned()),
+                annotations: Some([(PROCESS.to_owned(), process.to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        };
+        let own = lease("10", "a");
+        assert!(is_of_another(&lease("11", "b"), &own));
+        assert!(!is_of_another(&lease("9", "b"), &own), "that was before a restart");
+        assert!(!is_of_another(&lease("11", "a"), &own));
     }
 }

@@ -198,11 +198,32 @@ fn what_all_say_adds_up() {
 fn the_dead_do_not_count_and_are_removed() {
     let status = json!({"replicas": [entry_of("two", 3, 3), entry_of("three", 1, 1)]});
     let held = held(Some("shop"), json!(1), &status);
-    let alive: HashSet<String> = ["three".to_owned()].into();
+    let alive: HashSet<String> = ["one", "three"].map(str::to_owned).into();
     let due = due(&held, &Seen { alive: Some(&alive), ..seen("one", 2, 2) }, now()).expect("one is dead");
     assert_eq!(conditions(&due)[1][3], "3/3");
     assert_eq!(due.patch["metadata"]["resourceVersion"], "7", "unless somebody else has written meanwhile");
     assert_eq!(names(&due), ["three", "one"]);
+}
+
+/// The others would take it away, and it would come back, without end.
+#[test]
+fn whoever_the_others_cannot_see_does_not_count_itself() {
+    let held = held(Some("shop"), json!(1), &json!({"replicas": [entry_of("two", 3, 3)]}));
+    let count = |alive: &[&str]| {
+        let alive: HashSet<String> = alive.iter().map(|&name| name.to_owned()).collect();
+        let due = due(&held, &Seen { alive: Some(&alive), ..seen("one", 2, 2) }, now()).expect("new");
+        (conditions(&due)[1][3].clone(), names(&due).join(" "))
+    };
+    assert_eq!(count(&["one", "two"]), ("5/5".to_owned(), "two one".to_owned()));
+    assert_eq!(count(&["two"]), ("3/3".to_owned(), "two".to_owned()));
+}
+
+#[test]
+fn only_what_somebody_has_changed_is_news() {
+    let first = due(&held(Some("shop"), json!(1), &Value::Null), &seen("one", 0, 0), now()).expect("new");
+    assert!(first.is_news);
+    let second = held(Some("shop"), json!(1), &first.patch["status"]);
+    assert!(!due(&second, &seen("one", 1, 0), now()).expect("somebody has come").is_news);
 }
 
 #[test]
@@ -294,7 +315,7 @@ async fn whoever_reports_shows_and_changes_rules_at_once_stands_in_nobodys_way()
     };
     let reports = tokio::task::spawn_blocking(move || {
         for _ in 0..ROUNDS {
-            let _ = reporter.due(limits(), &Key::new("default", "a"), None, &mut HashMap::new());
+            let _ = reporter.due(&(limits(), Key::new("default", "a")), None, &mut HashMap::new());
         }
     });
     let shows = tokio::task::spawn_blocking(move || {

@@ -97,6 +97,25 @@ fn a_topic_is_withheld_while_nobody_knows_what_something_in_it_said() {
     assert_eq!(rules.content(&topic("shop")).withheld, None, "it is gone");
 }
 
+/// Whoever may write a status may write anything there.
+#[test]
+fn only_what_is_of_its_kind_is_told_instead_of_a_rule() {
+    let told = |any: Option<prost_types::Any>| {
+        let data = DataWithVersion { data: any.into_iter().collect(), version: 0 };
+        let mut object = (*limit("a", Some("shop"), "many")).clone();
+        object.data["status"] = json!({"told": STANDARD.encode(data.encode_to_vec())});
+        let mut rules = Rules::default();
+        rules.apply(limits(), Arc::new(object));
+        rules.content(&topic("shop")).n_rules
+    };
+    let right = (limits().kind().translate)(&limit("a", Some("shop"), 1)).expect("a message");
+    assert_eq!(told(Some(right.clone())), 1);
+    assert_eq!(told(None), 0);
+    let type_url = "type.googleapis.com/evil.Type".to_owned();
+    assert_eq!(told(Some(prost_types::Any { type_url, ..right.clone() })), 0);
+    assert_eq!(told(Some(prost_types::Any { value: vec![0xff], ..right })), 0);
+}
+
 #[test]
 fn what_is_named_is_there_only_in_the_same_app() {
     let mut rules = Rules::default();

@@ -167,6 +167,24 @@ fn whoever_knows_more_is_told_again_and_less_and_less_often() {
     assert_eq!(subscriber.deadline(now), None);
 }
 
+/// However often it asks meanwhile: otherwise it would be told again for each time that it asked, for ever.
+#[test]
+fn whoever_knows_more_is_told_again_once() {
+    let (mut now, topic) = (Instant::now(), limits());
+    let mut subscriber = told(std::slice::from_ref(&topic), now);
+    for _ in 0..50 {
+        assert!(subscriber.subscribe(&topic, "", now));
+        subscriber.greet(&topic, Some(&content(1)), now);
+        let push = send(&mut subscriber, 2, now).expect("a push");
+        assert_eq!(subscriber.again.len(), 0, "it is told right now");
+        subscriber.answered(&push.response_id, Verdict::Outdated, now);
+        now += Duration::from_millis(10);
+    }
+    assert_eq!(subscriber.again.len(), 1);
+    assert!(subscriber.unsubscribe(&topic));
+    assert_eq!(subscriber.deadline(now), None);
+}
+
 #[test]
 fn an_answer_that_does_not_come_is_not_waited_for() {
     let (now, topic) = (Instant::now(), limits());
@@ -321,7 +339,7 @@ impl Model {
 
     /// Whoever waits is told of what there is.
     fn greet(&mut self) {
-        for topic in std::mem::take(&mut self.waiting) {
+        for topic in mem::take(&mut self.waiting) {
             self.subscriber.greet(&topic, Some(&content(self.is[&topic])), self.now);
             if let Some((_, is_greeted)) = self.sent.get_mut(&topic) {
                 *is_greeted = true;

@@ -321,6 +321,15 @@ async fn whoever_says_that_it_has_no_more_to_say_is_let_go() {
     client.half_close();
     client.end().await.expect("a clean end");
     eventually("it is gone", async || running.plane.streams().is_empty()).await;
+    // Whoever asks and has nothing more to say, as people do from a command line, is answered first.
+    world.limit("a", "shop", 1).await;
+    let mut client = Sdk::connect(running.address).await;
+    client.subscribe("shop", &[LIMIT, RULE]).await;
+    client.half_close();
+    assert!(client.push().await.is(&[("a", 1)]));
+    assert_eq!(client.push().await.kind(), RULE);
+    client.end().await.expect("a clean end");
+    eventually("it is gone", async || running.plane.streams().is_empty()).await;
 }
 
 #[tokio::test]

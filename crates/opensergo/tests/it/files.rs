@@ -39,6 +39,7 @@ async fn files_come_change_break_and_go() {
     write(folder.path(), "b.yml", &format!("{}---\n{}", limit("b", "2"), limit("c", "3")));
     assert!(client.accept().await.is(&[("a", 1), ("b", 2), ("c", 3)]));
     write(folder.path(), "notes.txt", &limit("d", "4"));
+    write(folder.path(), "._a.yaml", "what some systems leave beside files");
     write(folder.path(), "a.yaml", &limit("a", "10"));
     assert!(client.accept().await.is(&[("a", 10), ("b", 2), ("c", 3)]), "and other files do not count");
     let trouble = || running.view().kinds[0].trouble.clone();

@@ -230,6 +230,29 @@ fn what_would_become_too_many_destinations_is_refused() {
     assert_eq!(translated(ROUTER, hosts_alone), Err(vec![format!("{expected} 20001 hosts, found 20001")]));
 }
 
+/// An API server takes them, too, and keeps them as they are.
+#[test]
+fn whole_numbers_may_have_a_point() {
+    let limit = |threshold: Value| {
+        let spec = json!({"metricType": "RequestAmount", "limitMode": "Local", "threshold": threshold, "statDurationSeconds": 1});
+        translated("fault-tolerance.opensergo.io/v1alpha1/RateLimitStrategy", spec)
+    };
+    assert_eq!(limit(json!(10.0)), limit(json!(10)));
+    for wrong in [json!(10.5), json!(1e30), json!(-1.0)] {
+        assert!(limit(wrong.clone()).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn an_empty_text_to_match_is_told_of() {
+    let spec = json!({"http": [{"match": [{"queryParams": {"canary": {"exact": ""}}}], "route": [{"destination": {"host": "a"}}]}]});
+    let metadata = ObjectMeta { name: Some("a".to_owned()), ..ObjectMeta::default() };
+    let object = DynamicObject { types: None, metadata, data: json!({"spec": spec}) };
+    let warnings = (Kind::find(ROUTER).expect("one of ours").warnings)(&object);
+    let expected = "spec.http[0].match[0].queryParams[canary].exact: an empty text says nothing";
+    assert!(warnings.iter().any(|one| one.starts_with(expected)), "{warnings:?}");
+}
+
 #[test]
 fn large_routes_are_sent() {
     for (n_hosts, n_matches, n_destinations) in [(1, 20_000, 1), (100, 200, 1), (10, 10, 100), (1, 1, 100)] {

@@ -196,6 +196,37 @@ async fn settles(world: &World) {
     }
 }
 
+/// Or a client that comes and goes would have every rule of its app written as often as it does.
+#[tokio::test]
+async fn a_status_is_written_less_often_than_clients_come_and_go() {
+    let world = World::start().await;
+    let running = world.reporting("one").await;
+    world.limit("a", "shop", 1).await;
+    becomes(&world, (LIMIT, "a"), "Delivered", ("Unknown", "NoSubscribers", "0/0")).await;
+    let written = async || world.api(LIMIT).get("a").await.expect("it is there").resource_version();
+    let client = Sdk::connect(running.address).await;
+    let (mut before, mut n_written, mut last) = (written().await, 0, Instant::now());
+    for round in 0.. {
+        match round % 2 {
+            0 => client.subscribe("shop", &[LIMIT]).await,
+            _ => client.unsubscribe("shop", &[LIMIT]).await,
+        }
+        // More than what passes between two reports.
+        sleep(Duration::from_millis(1_200)).await;
+        let now = written().await;
+        if now != before {
+            (before, n_written, last) = (now, n_written + 1, Instant::now());
+        }
+        if last.elapsed() > Duration::from_secs(5) {
+            break;
+        }
+        assert!(n_written < 15, "it is written each time");
+    }
+    // Whoever writes a rule is told at once all the same.
+    world.limit("a", "shop", 2).await;
+    eventually("it is told", async || status(&world, LIMIT, "a").await["observedGeneration"] == 2).await;
+}
+
 #[tokio::test]
 async fn replicas_add_up_and_then_write_nothing() {
     let world = World::start().await;

@@ -101,10 +101,10 @@ impl PlaneArgs {
                 letter.is_ascii_lowercase() || letter.is_ascii_digit() || b"-.".contains(&letter)
             };
             let is_edge = |letter: Option<u8>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric());
-            let has_edges = is_edge(identity.bytes().next()) && is_edge(identity.bytes().last());
-            let has_names = identity.split('.').all(|part| is_edge(part.bytes().next()));
-            if !has_edges || !has_names || identity.len() > 200 || !identity.bytes().all(is_good) {
-                let text = "expected 1 to 200 lower-case letters, digits, '-' and '.'";
+            let is_name = |part: &str| is_edge(part.bytes().next()) && is_edge(part.bytes().last());
+            if !identity.split('.').all(is_name) || identity.len() > 200 || !identity.bytes().all(is_good) {
+                let text = "expected 1 to 200 lower-case letters, digits, '-' and '.', \
+                    with a letter or digit before and after every '.'";
                 return Err(Usage(format!("--opensergo-identity {identity:?}: {text}")));
             }
         }
@@ -131,10 +131,14 @@ impl PlaneConfig {
     /// What it calls itself, once it is known where it listens.
     pub(crate) fn identity(&self, bound: SocketAddr) -> String {
         let hostname = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
-        let hostname: String = hostname
-            .chars()
-            .map(|letter| if letter.is_ascii_alphanumeric() || letter == '.' { letter } else { '-' })
-            .collect();
-        self.identity.clone().unwrap_or_else(|| format!("{hostname}-{}", bound.port()))
+        self.identity.clone().unwrap_or_else(|| format!("{}-{}", name_of(&hostname), bound.port()))
     }
+}
+
+/// What a host is called in the names of objects.
+fn name_of(hostname: &str) -> String {
+    let parts =
+        hostname.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    let name: String = parts.collect::<Vec<_>>().join("-").chars().take(180).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
 }

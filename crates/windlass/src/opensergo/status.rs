@@ -7,9 +7,10 @@ use clap::ValueEnum;
 use windlass_opensergo::view::{SubscriberView, SubscriptionView, View};
 
 use crate::{
-    args::DataDir,
+    args::{DataDir, Usage},
     datadir::{self, OPENSERGO_STATUS},
-    status::fetch,
+    exit::chain,
+    status::{address, fetch},
     table::table,
 };
 
@@ -50,11 +51,12 @@ pub(crate) fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> 
         Some(url) => url.clone(),
         None => found(&args.data_dir)?,
     };
+    let address = address(&url).map_err(|error| Usage(format!("--url {url}: {}", chain(&error))))?;
     let wanted = [("namespace", &args.namespace), ("app", &args.app)];
     let query = wanted.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
     let text =
-        fetch(&url, &format!("/subscribers?{query}")).with_context(|| format!("no answer from {url}"))?;
+        fetch(address, &format!("/subscribers?{query}")).with_context(|| format!("no answer from {url}"))?;
     match args.output {
         Output::Json => writeln!(out, "{text}")?,
         Output::Table => {

@@ -60,6 +60,10 @@ pub(crate) fn run(args: &TranslateArgs, out: &mut dyn Write) -> anyhow::Result<(
         let name = file.display().to_string();
         let found = read(file).and_then(|text| Ok(rules_in(&text)?));
         let found = found.map_err(|error| Usage(format!("{name}: {}", chain(&error))))?;
+        if found.is_empty() {
+            // A check of a file that turned out to be empty has checked nothing.
+            return Err(Usage(format!("{name}: there are no rules in it")).into());
+        }
         let found = found.into_iter();
         rules.extend(found.map(|(kind, object)| Found { object, kind: kind.kind(), file: name.clone() }));
     }

@@ -3,8 +3,11 @@
 use std::{
     fs,
     io::Write,
+    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use tempfile::TempDir;
@@ -93,12 +96,14 @@ fn a_rule_that_is_wrong_exits_with_1_and_the_others_are_printed() {
 fn what_cannot_be_read_exits_with_64_and_is_named() {
     let here = here(&[
         ("pod.yaml", "apiVersion: v1\nkind: Pod\n"),
+        ("empty.yaml", "# nothing\n---\n"),
         ("torn.yaml", "---\nkind: [\n"),
         ("twice.yaml", "kind: a\nkind: b\n"),
         ("named.yaml", &RIGHT.replace("name: pace", "name: [pace]")),
     ]);
     for (line, expected) in [
         ("-f none.yaml", "none.yaml: No such file"),
+        ("-f empty.yaml", "empty.yaml: there are no rules in it"),
         ("-f pod.yaml", "pod.yaml: v1/Pod: expected one of these kinds"),
         ("-f torn.yaml", "torn.yaml: error converting YAML to JSON: yaml: line 2"),
         ("-f twice.yaml", "twice.yaml: kind is given twice"),
@@ -126,14 +131,34 @@ fn what_is_wrong_with_a_control_plane_exits_with_64_and_is_named() {
         ),
         ("--opensergo-send-timeout 0", "--opensergo-send-timeout 0: expected a duration above zero"),
         ("--opensergo-identity Mine!", "--opensergo-identity \"Mine!\": expected"),
+        ("--opensergo-identity a-.b", "--opensergo-identity \"a-.b\": expected"),
         ("--opensergo-tls-cert-file file", "--opensergo-tls-private-key-file"),
         (
             "--rules-dir . --opensergo-port 0 --opensergo-tls-cert-file file --opensergo-tls-private-key-file file",
             "--opensergo-tls-cert-file file, --opensergo-tls-private-key-file file: there is no certificate",
         ),
         ("--opensergo-port 70000", "--opensergo-port"),
+        ("status --url foo", "--url foo: expected an address such as"),
+        ("status --url https://127.0.0.1:1", "--url https://127.0.0.1:1: expected an address such as"),
     ] {
         let told = stderr(windlass(here.path()).arg("opensergo").args(line.split(' ')), 64);
         assert!(told.contains(expected), "{line}: {expected} is not in {told}");
     }
+}
+
+/// Whatever listens there, a person is told within seconds that it is not what it should be.
+#[test]
+fn whoever_never_ends_an_answer_is_not_waited_for() {
+    let here = here(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://localhost:{}", listener.local_addr().expect("an address").port());
+    let drips = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("somebody asks");
+        while socket.write_all(b"x").is_ok() {
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let told = stderr(windlass(here.path()).args(["opensergo", "status", "--url", &url]), 1);
+    assert!(told.contains("it has not answered within 5 s"), "{told}");
+    drips.join().expect("it ends when nobody listens");
 }

@@ -112,8 +112,14 @@ fn named<'a>(map: &Node<'a>) -> BTreeMap<&'a str, Node<'a>> {
 
 /// How a text is, if anything is said of it. Of several, the first counts.
 pub(super) fn pattern(node: &Node<'_>) -> Option<MatchPattern> {
-    let [exact, prefix, expression] =
-        ["exact", "prefix", "regex"].map(|name| node.field(name).optional_text().map(str::to_owned));
+    let [exact, prefix, expression] = ["exact", "prefix", "regex"].map(|name| {
+        let field = node.field(name);
+        let text = field.optional_text();
+        if field.is_there() && text.is_none() {
+            field.warn("an empty text says nothing: whatever there is fits");
+        }
+        text.map(str::to_owned)
+    });
     if [&exact, &prefix, &expression].iter().filter(|one| one.is_some()).count() > 1 {
         node.warn("of exact, prefix and regex only the first counts");
     }
