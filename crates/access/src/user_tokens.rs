@@ -17,8 +17,8 @@ use crate::{
 /// Who issues such tokens, and whom they are meant for.
 pub const ISSUER: &str = "windlass";
 
-/// Most bytes of a list of revoked tokens that are looked at: some twenty-five thousand ids.
-const MOST_REVOKED: usize = 1024 * 1024;
+/// Most bytes of a list of revoked tokens: some two million ids.
+pub const MOST_REVOKED: usize = 64 * 1024 * 1024;
 
 /// What a token of a user claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +125,6 @@ mod tests {
         let revoked = Revoked::parse("# jane left\n one \n\ntwo\r\n").expect("a list");
         assert!(revoked.has("one") && revoked.has("two"));
         assert!(!revoked.has("") && !revoked.has("# jane left") && !revoked.has("jane"));
-        assert_eq!(Revoked::parse(&"x\n".repeat(MOST_REVOKED)), None);
+        assert_eq!(Revoked::parse(&"x\n".repeat(MOST_REVOKED / 2 + 1)), None);
     }
 }

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
@@ -40,7 +40,10 @@ use crate::{
     resources::{Catalog, builtin},
     startup,
     status::{Outcome, Status},
-    verbs,
+    verbs::{
+        self,
+        body::{self, Bodies, Room},
+    },
     webhook::{StoredServices, Webhooks},
 };
 
@@ -74,6 +77,7 @@ pub struct ApiServer {
     pub(crate) issuers: Trust,
     /// Who is served now and who waits.
     pub(crate) fairness: Arc<Fairness>,
+    pub(crate) bodies: Bodies,
     draining_tx: watch::Sender<bool>,
     requests: AtomicU64,
 }
@@ -115,6 +119,7 @@ impl ApiServer {
                 unrestricted: config.unrestricted_update,
             },
             fairness: Fairness::new(&config, metrics.flows.clone()),
+            bodies: Bodies::default(),
             metrics,
             access: Arc::new(access),
             issuers,
@@ -195,14 +200,9 @@ impl ApiServer {
         let route = route(&call.path, &catalog);
         let labels = route.as_ref().map_or_else(|| Labels::other(call), |route| Labels::of(call, route));
         let is_watch = labels.verb == "WATCH";
-        let outcome = match self.admit(call, peer, route).await {
-            Err(status) => {
-                if call.is_http1 {
-                    verbs::drain(body).await;
-                }
-                Err(status)
-            }
-            Ok(Admitted { allowed, seat, timeout }) => {
+        let outcome = match self.admit(call, peer, route, body).await {
+            Err(status) => Err(status),
+            Ok(Admitted { allowed, body, seat, timeout, _room }) => {
                 let work = AssertUnwindSafe(verbs::answer(self, call, allowed, body)).catch_unwind();
                 let done = tokio::time::timeout(timeout, work).await;
                 if labels.group == fairness::GROUP && call.is_write() {
@@ -241,13 +241,47 @@ impl ApiServer {
         (response, labels)
     }
 
-    /// Finds out who asks, whether they may, and whether there is room for it.
-    async fn admit(
+    /// Finds out who asks and whether they may, reads what they send, and waits until there is room for it.
+    async fn admit<B>(
         self: &Arc<Self>,
         call: &mut Call,
         peer: &Peer,
         route: Option<Route>,
-    ) -> Outcome<Admitted> {
+        sent: B,
+    ) -> Outcome<Admitted>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        let (allowed, most) = match self.judge(call, peer, route).await {
+            Ok(judged) => judged,
+            Err(status) => {
+                if call.is_http1 {
+                    body::drain(sent).await;
+                }
+                return Err(status);
+            }
+        };
+        let begun = Instant::now();
+        let (body, _room) = match allowed.route() {
+            Route::Resource(_) if !matches!(call.method, Method::GET | Method::HEAD) => {
+                body::read(self, &call.user.name, sent, most).await?
+            }
+            _ => (Bytes::new(), None),
+        };
+        let timeout = most.saturating_sub(begun.elapsed()).max(LEAST_LEFT.min(most));
+        let is_health = matches!(allowed.route(), Route::Health(..) | Route::ServerVersion);
+        let seat = if is_health { None } else { Some(self.seat(call, &allowed, most).await?) };
+        Ok(Admitted { allowed, body, seat, timeout, _room })
+    }
+
+    /// Finds out who asks, and whether they may; how long it may take.
+    async fn judge(
+        self: &Arc<Self>,
+        call: &mut Call,
+        peer: &Peer,
+        route: Option<Route>,
+    ) -> Outcome<(Allowed, Duration)> {
         let audit = self.config.audit.as_ref();
         if let Some(Refused(status)) = call.refused.take() {
             Trail::refuse(audit, call, peer, route.as_ref(), Some(&status)).await;
@@ -272,18 +306,14 @@ impl ApiServer {
             call.judged(outcome.as_ref().ok());
             return outcome.and_then(|_| Err(Status::no_such_path()));
         };
-        let is_health = matches!(route, Route::Health(..) | Route::ServerVersion);
         let outcome = self.access.authorize(call, route);
         call.judged(outcome.as_ref().ok().map(Allowed::grant));
-        let allowed = outcome?;
-        let timeout = self.timeout_of(call)?;
-        let seat = if is_health { None } else { Some(self.seat(call, &allowed, timeout).await?) };
-        Ok(Admitted { allowed, seat, timeout })
+        Ok((outcome?, self.timeout_of(call)?))
     }
 
     /// How long the request may take. A watch that has begun is a stream and not waited for; what is waited for
     /// is its beginning.
-    fn timeout_of(&self, call: &Call) -> Outcome<std::time::Duration> {
+    fn timeout_of(&self, call: &Call) -> Outcome<Duration> {
         let most = self.config.request_timeout;
         match (call.query.get("timeout"), verbs::go_duration(call.query.get("timeout"))) {
             ("", _) => Ok(most),
@@ -323,6 +353,9 @@ impl ApiServer {
     }
 }
 
+/// What is left to do what is asked for, however long it took to be sent.
+const LEAST_LEFT: Duration = Duration::from_secs(5);
+
 /// Most bytes of what a client may call a request.
 const MOST_AUDIT_ID: usize = 64;
 
@@ -346,8 +379,11 @@ pub(crate) struct Refused(pub(crate) Box<Status>);
 /// A request that may go on.
 struct Admitted {
     allowed: Allowed,
+    body: Bytes,
     seat: Option<Seat>,
-    timeout: std::time::Duration,
+    timeout: Duration,
+    /// What the body takes, until the request is answered.
+    _room: Option<Room>,
 }
 
 /// One request, apart from its body.

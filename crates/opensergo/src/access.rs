@@ -27,8 +27,9 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{serve::Peer, status, topic::Topic};
 
-/// What the API server has said is so for this long.
-const LIFETIME: Duration = Duration::from_secs(10);
+/// What the API server has said is so for this long. It is asked again as often, so whoever loses a right is told nothing
+/// more after twice as long.
+const LIFETIME: Duration = Duration::from_secs(5);
 
 /// How long it may take to say so.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -17,13 +17,13 @@ use windlass_access::{
     KubectlRules,
     jwt::{KeySet, PublicKey, SigningKey},
     tokens::TokenFile,
-    user_tokens::Revoked,
+    user_tokens::{MOST_REVOKED, Revoked},
 };
 use windlass_apiserver::{AccountIssuer, Authentication};
 
 use crate::{
     args::Usage,
-    datadir::{make_private, write_file},
+    datadir::{make_private, warn_if_open, write_file},
     reload::{Files, Followed},
     values::GoDuration,
 };
@@ -169,7 +169,10 @@ impl AuthnConfig {
             kubectl,
         } = self;
         let signing = match signing_key {
-            Some(path) => named(&path, "--service-account-signing-key-file", SigningKey::from_pem)?,
+            Some(path) => {
+                warn_if_open(&path);
+                named(&path, "--service-account-signing-key-file", SigningKey::from_pem)?
+            }
             None => own_key(&folder.join(ACCOUNT_KEY))?,
         };
         let mut others = vec![];
@@ -250,6 +253,7 @@ fn follow_tokens(path: &Path, into: &mut Authentication) -> anyhow::Result<Follo
     Followed::new(
         path,
         move |path| {
+            warn_if_open(path);
             let read = read_tokens(path).map_err(|(line, why)| {
                 let place = if line == 0 { String::new() } else { format!(" line {line}:") };
                 Usage(format!("--token-auth-file {}:{place} {why}", path.display()))
@@ -330,7 +334,13 @@ fn follow_revoked(path: &Path, into: &Authentication) -> anyhow::Result<Followed
 fn read_revoked(path: &Path) -> anyhow::Result<Revoked> {
     match fs::read_to_string(path) {
         Ok(text) => {
-            Revoked::parse(&text).with_context(|| format!("{} is longer than a megabyte", path.display()))
+            let long = || {
+                let path = path.display();
+                format!(
+                    "{path} has more than {MOST_REVOKED} bytes\nhint: take out the ids of tokens that have expired"
+                )
+            };
+            Revoked::parse(&text).with_context(long)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Revoked::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),

@@ -156,10 +156,10 @@ pub(crate) fn make_private(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("others can read {}, and that cannot be changed", path.display()))
 }
 
-/// Warns about a file with keys in it that others can read and that is not ours to change.
+/// Warns about a file with keys or tokens in it that others can read and that is not ours to change.
 pub(crate) fn warn_if_open(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
-        tracing::warn!(file = %path.display(), "others can read this key; chmod 600 would stop them");
+        tracing::warn!(file = %path.display(), "others can read this secret; chmod 600 would stop them");
     }
 }
 

@@ -9,7 +9,11 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, builder::NonEmptyStringValueParser};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use windlass_access::{MASTERS, jwt::Token, user_tokens::UserToken};
+use windlass_access::{
+    MASTERS,
+    jwt::Token,
+    user_tokens::{MOST_REVOKED, UserToken},
+};
 
 use crate::{
     args::{DataDir, Usage},
@@ -192,10 +196,17 @@ fn revoke(data_dir: &DataDir, token: &str) -> anyhow::Result<()> {
     };
     let path = authn::revoked_file(&existing(data_dir.path())?);
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-    let written = file.and_then(|mut file| {
-        // One write, so that nobody reads half an id.
-        file.write_all(format!("{id}\n").as_bytes())?;
-        file.sync_all()
-    });
+    let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    let line = format!("{id}\n");
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    if size + line.len() as u64 > MOST_REVOKED as u64 {
+        // The server reads no more than that: it would go on taking the token.
+        bail!(
+            "the token is NOT revoked: {} is full\nhint: take out the ids of tokens that have expired, or replace the key of all tokens",
+            path.display()
+        );
+    }
+    // One write, so that nobody reads half an id.
+    let written = file.write_all(line.as_bytes()).and_then(|()| file.sync_all());
     written.with_context(|| format!("cannot write {}", path.display()))
 }

@@ -247,6 +247,41 @@ fn rules_that_would_take_forever_are_not_taken_apart() {
     assert_eq!(missing(&[Rule::all_resources()], &huge), None);
 }
 
+/// However many rules somebody gives themselves, the next is held against few of them.
+#[test]
+fn many_narrow_rules_are_held_against_each_other_one_by_one() {
+    let named = |range: std::ops::Range<usize>| -> Vec<Rule> {
+        range.map(|n| rule(&["get"], &[""], &["pods"], &[&format!("n{n}")])).collect()
+    };
+    let held = named(0..40_000);
+    assert_eq!(missing(&held, &held[10_000..30_000]), None);
+    assert_eq!(missing(&held, &named(39_999..40_001)), Some(Missing::Rules(named(40_000..40_001))));
+    let names: Vec<String> = (0..19_900).map(|n| format!("n{n}")).collect();
+    let of_many = |resource: &str| Rule { names: names.clone(), ..rule(&["get"], &[""], &[resource], &[]) };
+    assert_eq!(missing(&held, &[of_many("pods")]), None);
+    let Some(Missing::Rules(rules)) = missing(&held, &[of_many("pods/zzz")]) else { panic!("none is held") };
+    assert_eq!(rules.len(), 19_900);
+    assert_eq!(missing(&[of_many("pods")], &[of_many("pods")]), None);
+}
+
+/// Whatever is done about it, some rules can only be held against most others: then it is not done at all.
+#[test]
+fn what_cannot_be_told_apart_is_refused() {
+    let texts = |prefix: &str| -> Vec<String> { (0..27).map(|n| format!("{prefix}{n}")).collect() };
+    let wanted = Rule { verbs: texts("v"), groups: texts("g"), resources: texts("r"), ..Rule::default() };
+    // Each has all of it but for the verbs, the groups or the resources.
+    let almost = |n: usize| match n % 3 {
+        0 => Rule { verbs: texts("x"), ..wanted.clone() },
+        1 => Rule { groups: texts("x"), ..wanted.clone() },
+        _ => Rule { resources: texts("x"), ..wanted.clone() },
+    };
+    let held: Vec<Rule> = (0..6_000).map(almost).collect();
+    assert_eq!(missing(&held, std::slice::from_ref(&wanted)), Some(Missing::TooMany));
+    assert!(matches!(missing(&held[..3], std::slice::from_ref(&wanted)), Some(Missing::Rules(_))));
+    let without_end: Vec<Rule> = (0..10_000).map(almost).collect();
+    assert_eq!(missing(&without_end, &[almost(0)]), Some(Missing::TooMany));
+}
+
 const VERBS: [&str; 3] = ["get", "list", "update"];
 const GROUPS: [&str; 2] = ["", "apps"];
 const RESOURCES: [&str; 4] = ["pods", "pods/log", "deployments", "deployments/log"];

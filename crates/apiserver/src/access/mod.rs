@@ -195,8 +195,8 @@ impl Target {
         let verb = call.verb(self);
         let own = self.name.as_deref().unwrap_or_default();
         let is_namespace = self.resource.group.is_empty() && self.resource.plural == "namespaces";
-        let is_many = own.is_empty() && matches!(verb, "list" | "watch" | "deletecollection");
-        let name = if is_many { selected_name(call.query.get("fieldSelector")) } else { own };
+        let is_seen = own.is_empty() && matches!(verb, "list" | "watch");
+        let name = if is_seen { selected_name(call.query.get("fieldSelector")) } else { own };
         Attributes {
             verb,
             wanted: Wanted::Resource {

@@ -48,7 +48,7 @@ fn body(call: &Call, body: &Bytes, kind: &str) -> Outcome<Decoded> {
         Encoding::Json => without_blocking(body.len(), || decode_json(body)),
         Encoding::Yaml => without_blocking(body.len(), || decode_yaml(body)),
         Encoding::Protobuf => {
-            return match protobuf::decode(body, super::MOST_BODY) {
+            return match protobuf::decode(body, super::body::MOST_BODY) {
                 Ok(object) => Ok(Decoded { object, duplicates: vec![] }),
                 Err(error) => Err(unrecognized(kind, body, "", &error)),
             };

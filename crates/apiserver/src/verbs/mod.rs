@@ -2,6 +2,7 @@
 
 mod actions;
 mod apply;
+pub(crate) mod body;
 mod decode;
 mod delete;
 mod patch;
@@ -13,7 +14,7 @@ mod write;
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -33,26 +34,18 @@ use crate::{
     status::{Outcome, Status},
 };
 
-/// Most bytes of a body.
-const MOST_BODY: usize = 3 * 1024 * 1024;
-
-/// Answers a request whose route is known and allowed.
-pub(crate) async fn answer<B>(
+/// Answers a request whose route is known and allowed, and whose body has been read.
+pub(crate) async fn answer(
     server: &Arc<ApiServer>,
     call: &mut Call,
     allowed: Allowed,
-    body: B,
-) -> Outcome<Response<Body>>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: std::fmt::Display,
-{
+    body: Bytes,
+) -> Outcome<Response<Body>> {
     let mut target = match allowed.into_route() {
         Route::Resource(target) => target,
         other => return describe(server, call, other).await,
     };
     let reads = matches!(call.method, Method::GET | Method::HEAD);
-    let body = if reads { Bytes::new() } else { read_body(server, body).await? };
     check_names(&target)?;
     if let (true, Some(trail)) = (call.method == Method::PATCH, &mut call.trail) {
         trail.sent_patch(&body);
@@ -256,98 +249,6 @@ fn document(
         headers.insert(header::ETAG, value);
     }
     Ok(response)
-}
-
-/// How many bytes of a body have to come in how long, unless it ends. How long all of it may take is for the request
-/// as a whole to say: a slow line is no reason to give up, one on which nothing moves is.
-const PROGRESS: (usize, Duration) = (4096, Duration::from_secs(8));
-
-/// How long it may take once the server stops.
-const BODY_WITHIN_AT_STOP: Duration = Duration::from_secs(2);
-
-/// Reads a body while there is time.
-async fn read_body<B>(server: &ApiServer, body: B) -> Outcome<Bytes>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: std::fmt::Display,
-{
-    let mut draining = server.draining();
-    let stopped = async {
-        let _ = draining.wait_for(|draining| *draining).await;
-        tokio::time::sleep(BODY_WITHIN_AT_STOP).await;
-    };
-    tokio::select! {
-        biased;
-        body = collect(body) => body,
-        () = stopped => Err(Status::unavailable("the server is shutting down")),
-    }
-}
-
-/// What of a body is read that nobody wants, and for how long: a client that is still sending it when its connection is
-/// closed does not see the answer.
-const DRAINED: (usize, Duration) = (256 * 1024, Duration::from_secs(1));
-
-/// Reads what is not wanted, unless it is too much.
-pub(crate) async fn drain<B: http_body::Body<Data = Bytes>>(body: B) {
-    let (most, within) = DRAINED;
-    if body.is_end_stream() || body.size_hint().lower() > most as u64 {
-        return;
-    }
-    let mut body = std::pin::pin!(body);
-    let all = async {
-        let mut n_bytes = 0;
-        while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-            n_bytes += frame.data_ref().map_or(0, Bytes::len);
-            if n_bytes > most {
-                return;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(within, all).await;
-}
-
-/// Reads a body up to the limit.
-async fn collect<B>(body: B) -> Outcome<Bytes>
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: std::fmt::Display,
-{
-    let too_large = || Status::too_large(format!("limit is {MOST_BODY}"));
-    if body.size_hint().lower() > MOST_BODY as u64 {
-        return Err(too_large());
-    }
-    let mut body = std::pin::pin!(body);
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    let (mut until, mut wanted) = (tokio::time::Instant::now() + PROGRESS.1, PROGRESS.0);
-    loop {
-        let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx));
-        let frame = tokio::time::timeout_at(until, frame)
-            .await
-            .map_err(|_| Status::timeout("the body of the request did not arrive in time", 1))?;
-        let Some(frame) = frame else { break };
-        let frame =
-            frame.map_err(|error| Status::bad_request(format!("the body could not be read: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + all.len() + data.len() > MOST_BODY {
-            return Err(too_large());
-        }
-        match (first.is_empty(), all.is_empty()) {
-            // Small bodies come in one piece, which need not be copied.
-            (true, true) => first = data,
-            (false, true) => {
-                all.extend_from_slice(&first);
-                first = Bytes::new();
-                all.extend_from_slice(&data);
-            }
-            _ => all.extend_from_slice(&data),
-        }
-        if first.len() + all.len() >= wanted {
-            until = tokio::time::Instant::now() + PROGRESS.1;
-            wanted = first.len() + all.len() + PROGRESS.0;
-        }
-    }
-    Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
 /// Bytes that are worth leaving the thread that serves everyone for.

@@ -2,11 +2,18 @@
 //!
 //! An answer that nobody reads holds its seat, so seats can be taken for as long as a test wants.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use futures_util::future::join_all;
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use futures_util::{FutureExt, future::join_all, stream};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
+use windlass_access::{User, authn::Peer};
 use windlass_apiserver::Config;
 
 use super::client::{Answer, CONFIG_MAPS, Client, DEADLINE, names};
@@ -134,6 +141,49 @@ async fn users_of_one_level_take_turns_however_much_one_of_them_asks() {
     let order = order.into_inner().expect("nobody panicked");
     let last = order.iter().rposition(|name| *name == "modest").expect("the modest one was served");
     assert!(last < 50, "the modest one has to wait for everyone: {last}");
+}
+
+/// A request whose body never comes.
+fn endless(client: &Client, name: &str, path: &str) -> impl Future<Output = http::StatusCode> + use<> {
+    let user = User::new(name, vec!["testers".to_owned(), "system:authenticated".to_owned()]);
+    let peer = Peer { certificate: Some(Arc::new(user)), ..Peer::default() };
+    let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+    let request = http::Request::post(path).extension(peer).header("content-type", "application/json");
+    let (server, request) = (Arc::clone(&client.server), request.body(body).expect("a request"));
+    async move { server.handle(request).await.status() }
+}
+
+#[tokio::test]
+async fn whoever_sends_slowly_has_no_seat_meanwhile() {
+    let client = Client::with(few_seats()).await;
+    level(&client, "narrow", 10, json!({"type": "Reject"})).await;
+    schema(&client, "narrow", "narrow", &["slow", "other"], "configmaps").await;
+    let mut slow: Vec<_> = (0..100).map(|_| Box::pin(endless(&client, "slow", CONFIG_MAPS))).collect();
+    for one in &mut slow {
+        assert!(one.now_or_never().is_none(), "its body may still come");
+    }
+    let other = user(&client, "other");
+    other.config_map("a", json!({"k": "v"})).await;
+    other.get(CONFIG_MAPS).await.ok();
+}
+
+#[tokio::test]
+async fn what_one_user_sends_at_once_is_bounded_and_others_do_not_notice() {
+    let client = Client::with(Config::default()).await;
+    level(&client, "wide", 10, queue(1, 10)).await;
+    schema(&client, "wide", "wide", &["greedy", "other"], "configmaps").await;
+    // Nobody knows how long they will be, so room is kept for as much as a body may have.
+    let mut sent: Vec<_> = (0..10).map(|_| Box::pin(endless(&client, "greedy", CONFIG_MAPS))).collect();
+    for one in &mut sent {
+        assert!(one.now_or_never().is_none(), "its body may still come");
+    }
+    let soon = format!("{CONFIG_MAPS}?timeout=1s");
+    assert_eq!(endless(&client, "greedy", &soon).await, 429, "and there is no room for another");
+    assert_eq!(endless(&client, "other", &soon).await, 504, "others are waited for");
+    user(&client, "other").config_map("a", json!({"k": "v"})).await;
+    user(&client, "greedy").config_map("b", json!({"k": "v"})).await;
+    drop(sent);
+    assert_eq!(endless(&client, "greedy", &soon).await, 504, "there is room again");
 }
 
 #[tokio::test]

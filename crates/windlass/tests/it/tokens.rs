@@ -93,6 +93,17 @@ fn lines_that_make_no_sense_are_refused() {
     assert!(said.contains("nothing is ready"), "{said}");
 }
 
+/// Or somebody would believe that it is.
+#[test]
+fn a_token_that_cannot_be_listed_is_not_called_revoked() {
+    let (directory, pki) = place();
+    let jane = printed(directory.path(), "create --user jane");
+    let list = fs::File::create(pki.join("revoked-tokens")).expect("a list");
+    list.set_len(64 << 20).expect("a long list");
+    let told = stderr(windlass(directory.path()).args(["token", "revoke", jane.trim()]), 1);
+    assert!(told.contains("the token is NOT revoked") && told.contains("revoked-tokens is full"), "{told}");
+}
+
 #[test]
 fn revoked_tokens_are_listed_by_id() {
     let (directory, pki) = place();

@@ -81,7 +81,10 @@ async fn some_objects_are_reached_by_name_alone() {
     assert_eq!(crate::client::names(&ann.get(&two).await.ok()), ["mine"]);
     let both = format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dmine,metadata.name%3Dyours");
     assert_eq!(crate::client::names(&ann.get(&both).await.ok()), Vec::<String>::new());
-    ann.delete(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dmine"), json!(null)).await.ok();
+    // As in Kubernetes, only lists and watches are of one object when they select one.
+    let selected = format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dmine");
+    ann.delete(&selected, json!(null)).await.refused(403, "Forbidden");
+    ann.delete(&format!("{CONFIG_MAPS}/mine"), json!(null)).await.ok();
     assert_eq!(admin.get(&format!("{CONFIG_MAPS}/mine")).await.code, 404);
     assert_eq!(admin.get(&format!("{CONFIG_MAPS}/yours")).await.code, 200);
 }

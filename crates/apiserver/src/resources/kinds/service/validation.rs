@@ -1,5 +1,7 @@
 //! Whether a service makes sense.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use windlass_machinery::{
     field::{Errors, Fault},
@@ -116,14 +118,13 @@ fn ports(spec: &Object, errors: &mut Errors) {
 
 /// Ports may not share what `key` makes of them.
 fn repeated(spec: &Object, errors: &mut Errors, field: &str, key: fn(&Object) -> Value) {
-    let mut seen = vec![];
+    let mut seen = HashSet::new();
     for (index, port) in maps(spec, "ports") {
         let value = key(port);
-        if !value.is_null() && seen.contains(&value) {
+        if !value.is_null() && !seen.insert(value.to_string()) {
             let shown = port.get(field).unwrap_or(&value);
             errors.at_index("ports", index, |errors| errors.duplicate(field, shown));
         }
-        seen.push(value);
     }
 }
 
