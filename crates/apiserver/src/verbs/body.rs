@@ -119,7 +119,7 @@ where
         tokio::time::sleep(WITHIN_AT_STOP).await;
     };
     let whole = async {
-        let Ok(room) = timeout_at(until, server.bodies.room(user, most)).await else {
+        let Ok(room) = timeout(PROGRESS.1.min(within), server.bodies.room(user, most)).await else {
             let text = "too much is being sent at once, please try again later";
             return Err(Status::too_many_requests(text, 1));
         };
