@@ -108,9 +108,11 @@ struct Held<'a> {
 
 impl<'a> Held<'a> {
     fn new(rules: &'a [Rule]) -> Result<Self, TooMany> {
-        let lists =
-            |rule: &Rule| rule.verbs.len() + rule.groups.len() + rule.resources.len() + rule.names.len();
-        if rules.iter().map(lists).sum::<usize>() > MOST_HELD {
+        let n_texts = |rule: &Rule| {
+            let lists = [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.paths];
+            lists.map(Vec::len).iter().sum::<usize>()
+        };
+        if rules.iter().map(n_texts).sum::<usize>() > MOST_HELD {
             return Err(TooMany);
         }
         let (mut by_verb, mut by_group, mut by_resource, mut by_name) =
