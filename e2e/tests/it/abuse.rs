@@ -330,7 +330,7 @@ fn attack(what: &str) -> (As, Vec<u8>, Piece) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn misuse_of_http2_is_cut_off_and_costs_little() {
+async fn cve_2023_44487_misuse_of_http2_is_cut_off_and_costs_little() {
     let server = alone();
     let dialer = Dialer::of(&server);
     let healthy = Healthy::new(dialer.clone());

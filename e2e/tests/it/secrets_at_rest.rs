@@ -209,7 +209,7 @@ resources:
 }
 
 #[test]
-fn what_others_can_read_is_for_the_owner_alone_after_a_start() {
+fn cve_2020_15113_what_others_can_read_is_for_the_owner_alone_after_a_start() {
     let mut server = Server::start();
     server.stop();
     let opened = [

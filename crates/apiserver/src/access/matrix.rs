@@ -234,7 +234,7 @@ fn user(name: &str, groups: &[&str]) -> Arc<User> {
 }
 
 #[tokio::test]
-async fn everyone_gets_through_the_doors_that_are_theirs_and_no_others() {
+async fn cve_2026_33413_everyone_gets_through_the_doors_that_are_theirs_and_no_others() {
     let store = Arc::new(Memory::new().expect("a store in memory can be made"));
     let server = ApiServer::start(Config::default(), store).await.expect("the server starts");
     let root = user("root", &["system:masters"]);

@@ -1,6 +1,7 @@
 //! The crate from outside.
 
 mod allowed;
+mod cve;
 mod definitions;
 mod delivery;
 mod document;

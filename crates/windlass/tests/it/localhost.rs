@@ -221,7 +221,7 @@ fn programs_on_this_machine_are_a_named_user_without_power() {
 }
 
 #[test]
-fn no_hostile_request_is_answered_as_if_it_came_from_here() {
+fn cve_2018_1098_no_hostile_request_is_answered_as_if_it_came_from_here() {
     let local = Local::trusting();
     let mut n_cases = 0;
     let mut check = |what: &str, request: &str, expected: u16| {
@@ -280,7 +280,7 @@ fn a_later_request_on_a_good_connection_is_looked_at_anew() {
 }
 
 #[test]
-fn no_other_address_of_this_machine_leads_there() {
+fn cve_2020_8558_no_other_address_of_this_machine_leads_there() {
     let local = Local::trusting();
     let own = own_address();
     let elsewhere = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 255, 255, 254)];
