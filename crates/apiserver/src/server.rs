@@ -539,7 +539,7 @@ fn in_capitals(verb: &str) -> &'static str {
 
 /// The answer that carries a `Status`.
 pub(crate) fn failure(status: &Status) -> Response<Body> {
-    let mut response = Response::new(Body::whole(status.to_json().to_string()));
+    let mut response = Response::new(Body::whole(Status::line(&status.to_json())));
     *response.status_mut() =
         http::StatusCode::from_u16(status.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

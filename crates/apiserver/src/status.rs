@@ -1,7 +1,7 @@
 //! The only place that builds an API `Status`: every error a client sees.
 
 use serde_json::{Map, Value, json};
-use windlass_machinery::{apply::Conflicts, field::Errors};
+use windlass_machinery::{apply::Conflicts, field::Errors, object::to_line};
 
 use crate::resources::Resource;
 
@@ -322,10 +322,18 @@ impl Status {
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
         }
-        if !self.details.is_empty() {
+        // Where Kubernetes answers without having reached a resource, it says that there are no details.
+        if !self.details.is_empty() || matches!(self.code, 404 | 405 | 406 | 415) {
             status["details"] = Value::Object(self.details.clone());
         }
         status
+    }
+
+    /// A `Status` object as it is sent: in the order of Kubernetes, with a line end.
+    pub fn line(status: &Value) -> Vec<u8> {
+        const ORDER: &[&str] =
+            &["kind", "apiVersion", "metadata", "status", "message", "reason", "details", "code"];
+        status.as_object().map(|status| to_line(status, ORDER)).unwrap_or_default()
     }
 }
 

@@ -84,3 +84,23 @@ pub fn default_to(object: &mut Object, field: &str, value: impl Into<Value>) {
         object.insert(field.to_owned(), value.into());
     }
 }
+
+/// What objects begin with as Kubernetes writes them.
+pub const HEAD: &[&str] = &["kind", "apiVersion", "metadata"];
+
+/// An object as a line of JSON: these fields first, the others by name, a line end.
+pub fn to_line(object: &Object, first: &[&str]) -> Vec<u8> {
+    let ahead = first.iter().filter_map(|field| object.get_key_value(*field));
+    let rest = object.iter().filter(|(field, _)| !first.contains(&field.as_str()));
+    let mut out = vec![b'{'];
+    for (field, value) in ahead.chain(rest) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, field).expect("a string can always be written");
+        out.push(b':');
+        serde_json::to_writer(&mut out, value).expect("a value can always be written");
+    }
+    out.extend_from_slice(b"}\n");
+    out
+}

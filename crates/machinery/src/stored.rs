@@ -1,6 +1,6 @@
 //! The stored form of an object: JSON whose parts can be found without parsing all of it.
 //!
-//! It begins with `apiVersion`, `kind` and `metadata`, and the metadata begins with the labels. It never holds
+//! It begins with `kind`, `apiVersion` and `metadata`, and the metadata begins with the labels. It never holds
 //! `resourceVersion`, which is the revision of the store and is written in on the way out: [`Stored::write`]
 //! puts it in. So a get, a list and a watch copy bytes and parse nothing.
 
@@ -38,7 +38,7 @@ pub fn encode(object: &Object) -> Vec<u8> {
 
 fn write(object: &Object, out: &mut Vec<u8>) {
     out.push(b'{');
-    for field in ["apiVersion", "kind"] {
+    for field in ["kind", "apiVersion"] {
         if let Some(value) = object.get(field) {
             member(out, field, value);
         }
@@ -103,6 +103,14 @@ impl<'a> Stored<'a> {
         out.extend_from_slice(before);
         self.write_revision(revision, out);
         out.extend_from_slice(after);
+    }
+
+    /// Appends the object as lists of built-in kinds show it, whose entries do not say what they are.
+    pub fn write_item(&self, revision: u64, out: &mut Vec<u8>) {
+        out.push(b'{');
+        out.extend_from_slice(METADATA);
+        self.write_revision(revision, out);
+        out.extend_from_slice(&self.bytes[self.metadata..]);
     }
 
     /// Appends `"resourceVersion":"…"` and the comma that separates it from what follows, if anything does.
@@ -282,7 +290,7 @@ mod tests {
         ));
         assert_eq!(
             std::str::from_utf8(&bytes).expect("text"),
-            r#"{"apiVersion":"v1","kind":"K","metadata":{"labels":{"b":"c"},"name":"a"},"data":{"metadata":{}},"spec":{"metadata":{"x":1}}}"#
+            r#"{"kind":"K","apiVersion":"v1","metadata":{"labels":{"b":"c"},"name":"a"},"data":{"metadata":{}},"spec":{"metadata":{"x":1}}}"#
         );
         let mut out = vec![];
         Stored::new(&bytes).expect("stored").write(42, &mut out);

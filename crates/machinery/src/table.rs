@@ -247,8 +247,10 @@ pub fn between(from: Timestamp, to: Timestamp) -> String {
 fn joined(list: Option<&Value>, field: &str, none: &str) -> String {
     let entries = list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let part = |entry| text(if field.is_empty() { Some(entry) } else { entry.get(field) }, "");
-    let joined = entries.iter().map(part).collect::<Vec<_>>().join(",");
-    if joined.is_empty() { none.to_owned() } else { joined }
+    match entries.is_empty() {
+        true => none.to_owned(),
+        false => entries.iter().map(part).collect::<Vec<_>>().join(","),
+    }
 }
 
 fn is_scalar(value: &Value) -> bool {

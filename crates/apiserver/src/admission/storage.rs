@@ -65,6 +65,9 @@ impl Plugin for StorageObjectInUseProtection {
         let finalizer = match request.operation {
             Operation::Create if request.is("", "persistentvolumeclaims") => "kubernetes.io/pvc-protection",
             Operation::Create if request.is("", "persistentvolumes") => "kubernetes.io/pv-protection",
+            Operation::Create if request.is("storage.k8s.io", "volumeattributesclasses") => {
+                "kubernetes.io/vac-protection"
+            }
             _ => return Ok(()),
         };
         let mut finalizers = object::list_at(&request.object, &["metadata", "finalizers"]).to_vec();

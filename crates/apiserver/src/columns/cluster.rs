@@ -19,7 +19,7 @@ pub(super) fn of(group: &str, kind: &str) -> Option<Vec<Column>> {
         ("", "Namespace") => vec![name(), path("Status", "status.phase"), age()],
         ("", "Secret") => vec![name(), path("Type", "type"), string("Data", Cell::Count(&["data"])), age()],
         ("", "ConfigMap") => vec![name(), string("Data", Cell::Count(&["data", "binaryData"])), age()],
-        ("", "ServiceAccount") => vec![name(), string("Secrets", Cell::Count(&["secrets"])), age()],
+        ("", "ServiceAccount") => vec![name(), age()],
         ("", "ResourceQuota") => vec![
             name(),
             with("Request", |quota, _| usage(quota, false).into()),

@@ -39,7 +39,7 @@ pub(super) fn of(group: &str, kind: &str) -> Option<Vec<Column>> {
             vec![name(), with("Service", service), with("Available", available), age()]
         }
         ("storagemigration.k8s.io", "StorageVersionMigration") => {
-            vec![string("Name", Cell::Name), with("Resource", migrated)]
+            vec![string("Name", Cell::Name), with("Resource", migrated), with("Status", migration_state)]
         }
         _ => return None,
     })
@@ -124,6 +124,13 @@ fn available(api: &Object, _: Timestamp) -> Value {
 }
 
 fn migrated(migration: &Object, _: Timestamp) -> Value {
-    format!("{}.{}", str_at(migration, "spec.resource.resource"), str_at(migration, "spec.resource.group"))
-        .into()
+    let (resource, group) =
+        (str_at(migration, "spec.resource.resource"), str_at(migration, "spec.resource.group"));
+    if group.is_empty() { resource.into() } else { format!("{resource}.{group}").into() }
+}
+
+/// How far a migration has come: what holds of it last.
+fn migration_state(migration: &Object, _: Timestamp) -> Value {
+    let holds = |kind: &&str| condition(migration, kind).is_some_and(|it| field(it, "status") == "True");
+    ["Succeeded", "Failed", "Running"].into_iter().find(holds).unwrap_or("Unknown").into()
 }

@@ -117,8 +117,11 @@ fn endpoints(endpoints: &Object, _: Timestamp) -> Value {
 }
 
 fn slice_ports(slice: &Object, _: Timestamp) -> Value {
-    let port =
-        |port: &Value| text(port.get("port").filter(|port| port.is_number()).or(port.get("name")), "*");
+    let port = |port: &Value| match (port.get("port"), port.get("name").and_then(Value::as_str)) {
+        (Some(Value::Number(number)), _) => number.to_string(),
+        (_, Some(name)) => name.to_owned(),
+        _ => "*".to_owned(),
+    };
     first_or_unset(list(slice, "ports").iter().map(port).collect())
 }
 
@@ -128,7 +131,10 @@ fn slice_endpoints(slice: &Object, _: Timestamp) -> Value {
 }
 
 fn first_or_unset(all: Vec<String>) -> Value {
-    if all.is_empty() { "<unset>".into() } else { first(MOST, &all, ",").into() }
+    match first(MOST, &all, ",") {
+        shown if shown.is_empty() => "<unset>".into(),
+        shown => shown.into(),
+    }
 }
 
 /// Rules without a host are not shown, but count as more once enough hosts are.

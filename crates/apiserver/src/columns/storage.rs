@@ -70,11 +70,6 @@ pub(super) fn of(group: &str, kind: &str) -> Option<Vec<Column>> {
             string("Modes", Cell::Joined("spec.volumeLifecycleModes", "", "<none>")),
             age(),
         ],
-        ("storage.k8s.io", "CSIStorageCapacity") => vec![
-            name(),
-            path("StorageClassName", "storageClassName"),
-            with("Capacity", |capacity, _| quantity(find(capacity, "capacity"), "<unset>").into()),
-        ],
         _ => return None,
     })
 }

@@ -349,7 +349,7 @@ fn what_every_namespace_has() {
             json!({"data": {"a": ""}, "binaryData": {"b": ""}}),
             vec!["Name: x", "Data: 2", "Age: 5m"],
         ),
-        ("ServiceAccount", json!({}), vec!["Name: x", "Secrets: 0", "Age: 5m"]),
+        ("ServiceAccount", json!({}), vec!["Name: x", "Age: 5m"]),
         (
             "ResourceQuota",
             json!({"status": {"hard": {"pods": "10", "limits.cpu": "2000m", "requests.cpu": "1"}, "used": {"pods": "3", "limits.cpu": "500m"}}}),

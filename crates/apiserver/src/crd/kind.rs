@@ -13,7 +13,7 @@ use windlass_cel::{Budget, rules as cel};
 use windlass_machinery::{
     field::Errors,
     object::{Object, str_at},
-    schema::{Field, Format, Merge, Node, Report, check, check_applied},
+    schema::{Field, Format, Merge, Node, Presence, Report, check, check_applied},
     stored,
     structural::{Overgrown, Schema},
 };
@@ -266,7 +266,13 @@ static HEAD: LazyLock<Node> = LazyLock::new(|| {
     let metadata = crate::openapi::compile(&ObjectMeta::schema_name(), |generator| {
         generator.subschema_for::<ObjectMeta>()
     });
-    let field = |name: &str, node| Field { name: name.into(), node, required: false, merge: Merge::PLAIN };
+    let field = |name: &str, node| Field {
+        name: name.into(),
+        node,
+        required: false,
+        merge: Merge::PLAIN,
+        presence: Presence::Optional,
+    };
     Node::Object(vec![
         field("apiVersion", Node::String(Format::Plain)),
         field("kind", Node::String(Format::Plain)),

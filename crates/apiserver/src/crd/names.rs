@@ -235,7 +235,7 @@ mod tests {
     fn what_was_accepted_stays_and_so_does_the_establishment() {
         let own = names("foos", "foo", "Foo", "FooList", &["f"]);
         let mut definition = asking(names("foos", "foo", "Foo", "FooList", &["b"]), own.clone());
-        definition.status.conditions.push(condition(
+        definition.status.conditions.get_or_insert_default().push(condition(
             "Established",
             true,
             "InitialNamesAccepted",

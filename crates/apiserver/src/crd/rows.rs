@@ -5,10 +5,11 @@ use std::{borrow::Cow, sync::Arc};
 use windlass_machinery::{table::custom_columns, version};
 
 use super::{definition::Definition, wire::ScaleSpec};
-use crate::resources::{Conversion, Part, Resource, Scale, Source, Strategy, Version};
+use crate::resources::{Conversion, Generation, Part, Resource, Scale, Source, Strategy, Version};
 
 /// How objects of custom kinds are prepared, changed and deleted; their other rules are in their schemas.
-const STRATEGY: Strategy = Strategy { generation: true, unconditional_update: false, ..Strategy::PLAIN };
+const STRATEGY: Strategy =
+    Strategy { generation: Generation::COUNTED, unconditional_update: false, ..Strategy::PLAIN };
 
 /// The status of a custom kind. Its metadata is written through the object alone.
 const STATUS: Part = Part { metadata: false, ..Part::STATUS };
@@ -48,6 +49,7 @@ pub(super) fn row(definition: &Arc<Definition>, place: usize) -> Arc<Resource> {
         versions: vec![shown],
         stored_as: api_version(&spec.versions[definition.storage()].name),
         handled_as: api_version(&own.name),
+        handled_in: None,
         deletes_collections: true,
         prefix: definition.prefix(),
         parts: own.subresources.status.iter().map(|_| STATUS).collect(),

@@ -119,7 +119,8 @@ pub(crate) struct WebhookSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct State {
-    pub(crate) conditions: Vec<Condition>,
+    /// None yet in a new definition.
+    pub(crate) conditions: Option<Vec<Condition>>,
     pub(crate) accepted_names: Names,
 }
 
@@ -145,7 +146,7 @@ impl Wire {
 
     /// The condition of this type.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.status.conditions.iter().find(|condition| condition.kind == kind)
+        self.status.conditions.iter().flatten().find(|condition| condition.kind == kind)
     }
 
     /// Whether the condition of this type holds.

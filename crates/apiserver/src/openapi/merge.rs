@@ -35,6 +35,9 @@ use Rule::{Atomic, AtomicBy, By, Granular, Keys, MergeSet, Retain, RetainBy, Set
 const NAME: Rule = By(&["name"]);
 const TYPE: Rule = By(&["type"]);
 
+/// Any JSON: what it holds is nobody's business but its owner's.
+const RAW: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
+
 /// Types that have one owner wherever they are, by the last three parts of their names.
 const ATOMIC: &[&str] = &[
     "admissionregistration.v1.MatchResources",
@@ -231,8 +234,11 @@ const DEVICE_REQUEST: &[(&str, Rule)] =
     &[("derivedAttributes", Atomic), ("selectors", Atomic), ("tolerations", Atomic)];
 
 /// Fields by which entries of lists are told and that may be left out: what they are then.
-const DEFAULTS: &[(&str, &str, &str)] =
-    &[("core.v1.ContainerPort", "protocol", "TCP"), ("core.v1.ServicePort", "protocol", "TCP")];
+const DEFAULTS: &[(&str, &str, &str)] = &[
+    ("core.v1.ContainerPort", "protocol", "TCP"),
+    ("core.v1.LocalObjectReference", "name", ""),
+    ("core.v1.ServicePort", "protocol", "TCP"),
+];
 
 /// The name as it is in the tables; `None` for types that are not built in.
 fn short(name: &str) -> Option<&str> {
@@ -279,7 +285,7 @@ pub(super) fn of(type_name: &str, field: &str, schema: &Value) -> Merge {
     if let Some(rule) = rule(type_name, field) {
         return rule.merge(key);
     }
-    if reference(schema).is_some_and(|name| is_atomic(&name)) {
+    if reference(schema).is_some_and(|name| is_atomic(&name) || name == RAW) {
         return Atomic.merge(key);
     }
     let text = |extension: &str| schema.get(extension).and_then(Value::as_str);
@@ -301,7 +307,7 @@ impl Rule {
         let (ownership, strategic) = match self {
             Atomic => (Ownership::Atomic, Strategic::Replace),
             AtomicBy(key) => (Ownership::Atomic, Strategic::MergeBy(key)),
-            Granular => (Ownership::Plain, Strategic::Replace),
+            Granular => (Ownership::Granular, Strategic::Replace),
             Set => (Ownership::Set, Strategic::Replace),
             MergeSet => (Ownership::Set, Strategic::MergeSet),
             Keys(keys) => (keyed(keys), Strategic::Replace),

@@ -8,6 +8,7 @@ mod custom;
 mod documents;
 mod merge;
 mod paths;
+mod presence;
 mod protobuf;
 mod schemas;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub(crate) fn compile(type_name: &str, ask: fn(&mut SchemaGenerator) -> Schema) 
         definitions: &mut compiled,
         atomic: &merge::is_atomic,
         merge: &merge::of,
+        presence: &presence::of,
     };
     compiler.named(type_name)
 }

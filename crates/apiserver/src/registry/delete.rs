@@ -83,7 +83,9 @@ impl Registry {
         // An eviction was asked about as such.
         let asked = Some(options).filter(|_| author.through.is_empty());
         if is_finished(resource, &marked) {
-            return self.remove(resource, &view, entry, &old, &marked, asked, author).await;
+            // What goes at once was never seen as marked, unless its kind could have waited.
+            let last = if resource.strategy.grace.is_some() { &marked } else { &old };
+            return self.remove(resource, &view, entry, &old, last, asked, author).await;
         }
         let mut request = Request {
             operation: Operation::Delete,
@@ -156,7 +158,7 @@ fn mark(resource: &Resource, old: &Object, options: &DeleteOptions, now: Timesta
     let metadata = metadata_mut(&mut new);
     metadata.insert("deletionTimestamp".to_owned(), time::rfc3339(due).into());
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
-    if let Some(generation) = generation.filter(|_| resource.strategy.generation && !is_marked) {
+    if let Some(generation) = generation.filter(|generation| *generation > 0 && !is_marked) {
         metadata.insert("generation".to_owned(), (generation + 1).into());
     }
     (resource.strategy.deleting)(&mut new);

@@ -63,7 +63,8 @@ impl Token {
     }
 }
 
-/// Objects to be sent, all of one revision.
+/// Objects to be sent, all of one revision. Copies share what they hold.
+#[derive(Clone)]
 pub(crate) struct Listing {
     resource: Arc<Resource>,
     snapshot: Snapshot,
@@ -79,6 +80,7 @@ pub(crate) struct Listing {
 }
 
 /// Where the objects of a list come from.
+#[derive(Clone)]
 enum Source {
     /// A page that was collected, because it had to be known where it ends.
     Page(std::vec::IntoIter<Arc<Entry>>),

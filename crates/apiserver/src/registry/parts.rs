@@ -51,11 +51,9 @@ pub(crate) fn restrict(resource: &Resource, part: Option<&Part>, mut new: Object
 }
 
 /// Fields that are not written when a whole object is: nobody comes to own them by it. Those of parts that are
-/// written apart, and the status of a new object unless the client sets it.
-pub(super) fn unowned(resource: &Resource, part: Option<&str>, creates: bool) -> Option<FieldSet> {
-    let reserved = resource.parts.iter().filter(|part| {
-        part.reserved && !(creates && part.name == "status" && resource.strategy.status_on_create)
-    });
+/// written apart.
+pub(super) fn unowned(resource: &Resource, part: Option<&str>) -> Option<FieldSet> {
+    let reserved = resource.parts.iter().filter(|part| part.reserved);
     let mut paths = reserved.flat_map(|part| part.writes).copied().peekable();
     (part.is_none() && paths.peek().is_some()).then(|| FieldSet::of_paths(paths))
 }
@@ -65,7 +63,7 @@ pub(crate) fn unowned_before(resource: &Resource, part: Option<&Part>, live: &Ob
     if object::metadata(live).contains_key("managedFields") {
         return None;
     }
-    let Some(part) = part else { return unowned(resource, None, false) };
+    let Some(part) = part else { return unowned(resource, None) };
     let is_written = |field: &str| part.writes.iter().any(|path| path.split('.').next() == Some(field));
     let others = live.keys().map(String::as_str).filter(|field| *field != "metadata" && !is_written(field));
     Some(FieldSet::of_paths(others))

@@ -29,6 +29,7 @@ pub(crate) fn convert(resource: &Resource, object: &mut Object, api_version: &st
     }
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), resource.kind.as_str().into());
+    resource.canonicalize_as(object, api_version);
     errors
 }
 
@@ -85,7 +86,7 @@ impl Rendering {
     /// Appends one object of a list.
     pub(crate) fn item(&self, value: &Bytes, revision: u64, out: &mut Vec<u8>) {
         match self.form {
-            Form::Plain => self.object(value, revision, out),
+            Form::Plain => self.object(value, revision, out, self.resource.custom().is_none()),
             Form::Metadata => metadata(value, revision, out),
             Form::Table => self.row(value, revision, out),
         }
@@ -93,8 +94,10 @@ impl Rendering {
 
     /// Appends one object on its own, as in a get or a watch event.
     pub(crate) fn single(&self, value: &Bytes, revision: u64, with_columns: bool, out: &mut Vec<u8>) {
-        if self.form != Form::Table {
-            return self.item(value, revision, out);
+        match self.form {
+            Form::Plain => return self.object(value, revision, out, false),
+            Form::Metadata => return metadata(value, revision, out),
+            Form::Table => {}
         }
         self.table_head(&format!("{{\"resourceVersion\":\"{revision}\"}}"), with_columns, out);
         self.row(value, revision, out);
@@ -125,7 +128,7 @@ impl Rendering {
         out.extend_from_slice(head.as_bytes());
     }
 
-    fn object(&self, value: &Bytes, revision: u64, out: &mut Vec<u8>) {
+    fn object(&self, value: &Bytes, revision: u64, out: &mut Vec<u8>, is_item: bool) {
         let converted;
         let shown = match self.resource.handled_as == self.api_version {
             // Not even the count of those who hold it is touched: in a list it is in nobody's cache.
@@ -135,8 +138,10 @@ impl Rendering {
                 &converted
             }
         };
-        if let Some(stored) = Stored::new(shown) {
-            stored.write(revision, out);
+        match Stored::new(shown) {
+            Some(stored) if is_item => stored.write_item(revision, out),
+            Some(stored) => stored.write(revision, out),
+            None => {}
         }
     }
 
@@ -153,7 +158,7 @@ impl Rendering {
             }
             Include::Object => {
                 out.extend_from_slice(b",\"object\":");
-                self.object(value, revision, out);
+                self.object(value, revision, out, false);
             }
         }
         out.push(b'}');

@@ -41,6 +41,7 @@ impl Versions for Served<'_> {
         }
         object.insert("apiVersion".to_owned(), api_version.into());
         object.insert("kind".to_owned(), row.kind.as_str().into());
+        row.canonicalize_as(&mut object, api_version);
         Some(object)
     }
 }

@@ -250,7 +250,7 @@ impl Watching {
         (self.watch, self.initial) = (None, None);
         self.pending.clear();
         let mut out = Vec::new();
-        line("ERROR", |out| out.extend_from_slice(why.to_json().to_string().as_bytes()), &mut out);
+        line("ERROR", |out| out.extend_from_slice(Status::line(&why.to_json()).trim_ascii_end()), &mut out);
         out.into()
     }
 

@@ -25,7 +25,7 @@ use crate::{
     admission::{Effects, Operation, Outside, Request, User, View},
     audit::Notes,
     http::Target,
-    resources::{Part, Resource},
+    resources::{Generation, Part, Resource},
     status::{Outcome, Status},
 };
 
@@ -122,9 +122,13 @@ impl Registry {
             return Ok(Attempt::Again);
         }
         let now = Timestamp::now();
-        begin(resource, namespace, &mut object, now)?;
+        let given_revision = begin(resource, namespace, &mut object, now);
         let name = object::name(&object).to_owned();
         resource.rules.default(&mut object)?;
+        resource.canonicalize(&mut object);
+        // Before admission: what it and the server itself set belongs to nobody.
+        let served = Served { resource, catalog: &view.catalog };
+        track(&served, None, &mut object, None, author, now, false);
         let mut request = Request {
             operation: Operation::Create,
             resource,
@@ -153,12 +157,11 @@ impl Registry {
         }
         resource.rules.default_again(&mut request.object, request.outside.changed)?;
         (resource.strategy.prepare_create)(&mut request.object);
+        resource.canonicalize_stored(&mut request.object);
         validate(resource, &request.object, None, None)?;
         self.validate(&mut request).await?;
         (resource.strategy.warn)(&request.object, &mut request.warnings);
-        let Request { mut object, effects, warnings, .. } = request;
-        let served = Served { resource, catalog: &view.catalog };
-        track(&served, None, &mut object, None, author, now, false);
+        let Request { object, effects, warnings, .. } = request;
         let value = Bytes::from(stored::encode(&self.versions.to_stored(resource, object).await?));
         author.warnings = warnings;
         let key = resource.key(namespace, &name);
@@ -166,7 +169,12 @@ impl Registry {
             if view.snapshot.get(key.as_bytes()).is_some() {
                 return Err(Status::already_exists(resource, &name));
             }
-            return Ok(Attempt::Done(Written { value, revision: 0, created: true, removed: false }));
+            let revision = given_revision;
+            return Ok(Attempt::Done(Written { value, revision, created: true, removed: false }));
+        }
+        // Kubernetes finds this out last, in its storage, and has no reason for it.
+        if given_revision > 0 {
+            return Err(Status::failure("resourceVersion should not be set on objects to be created"));
         }
         match self.commit(key.clone(), Some(value.clone()), Expect::Absent, effects).await? {
             Ok(revision) => {
@@ -237,6 +245,9 @@ impl Registry {
         if defaults {
             resource.rules.default(&mut new)?;
         }
+        resource.canonicalize(&mut new);
+        let served = Served { resource, catalog: &view.catalog };
+        track(&served, Some(&old), &mut new, part_name, author, now, self.unrestricted);
         let mut request = Request {
             operation: Operation::Update,
             resource,
@@ -267,15 +278,14 @@ impl Registry {
             resource.rules.default_again(&mut request.object, request.outside.changed)?;
         }
         (resource.strategy.prepare_update)(&mut request.object, &old, part_name);
+        resource.canonicalize_stored(&mut request.object);
         count_generation(resource, &mut request.object, &old);
         validate(resource, &request.object, Some(&old), part_name)?;
         self.validate(&mut request).await?;
         if part.is_none() {
             (resource.strategy.warn)(&request.object, &mut request.warnings);
         }
-        let Request { object: mut new, effects, warnings, .. } = request;
-        let served = Served { resource, catalog: &view.catalog };
-        track(&served, Some(&old), &mut new, part_name, author, now, self.unrestricted);
+        let Request { object: new, effects, warnings, .. } = request;
         author.warnings = warnings;
         let is_over = is_finished(resource, &new);
         if is_over && !author.dry_run {
@@ -445,20 +455,13 @@ fn drops_status(resource: &Resource) -> bool {
     !resource.strategy.status_on_create && resource.part("status").is_some()
 }
 
-/// Sets what the server alone sets on a new object.
-fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timestamp) -> Outcome<()> {
+/// Sets what the server alone sets on a new object. Gives the revision that the client sent along, or 0.
+fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timestamp) -> u64 {
     if drops_status(resource) {
         object.remove("status");
     }
-    let generation = resource.strategy.generation;
     let metadata = metadata_mut(object);
-    if metadata
-        .get("resourceVersion")
-        .and_then(Value::as_str)
-        .is_some_and(|version| !matches!(version, "" | "0"))
-    {
-        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
-    }
+    let given = metadata.get("resourceVersion").and_then(Value::as_str).and_then(|given| given.parse().ok());
     for field in
         ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
     {
@@ -469,11 +472,11 @@ fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timesta
     if resource.namespaced {
         metadata.insert("namespace".to_owned(), namespace.into());
     }
-    if generation {
-        metadata.insert("generation".to_owned(), 1.into());
+    if let Generation::Counted { first: first @ 1.., .. } = resource.strategy.generation {
+        metadata.insert("generation".to_owned(), first.into());
     }
     metadata::drop_empty(metadata);
-    Ok(())
+    given.unwrap_or(0)
 }
 
 /// Longest beginning of a generated name, so that five letters fit behind it.
@@ -556,11 +559,10 @@ fn adopt(new: &mut Object, old: &Object) {
 }
 
 fn count_generation(resource: &Resource, new: &mut Object, old: &Object) {
-    if !resource.strategy.generation {
-        return;
-    }
+    let Generation::Counted { first, metadata } = resource.strategy.generation else { return };
     let before = object::int_at(old, &["metadata", "generation"]).unwrap_or(0);
-    if before == 0 || counts_as_change(resource, new, old) {
+    let is_changed = |field: &&str| object::metadata(new).get(*field) != object::metadata(old).get(*field);
+    if before < first || counts_as_change(resource, new, old) || metadata.iter().any(is_changed) {
         metadata_mut(new).insert("generation".to_owned(), (before + 1).into());
     }
 }
@@ -592,7 +594,7 @@ fn track(
     let subresource = part.unwrap_or(author.through);
     let unowned = match unrestricted {
         true => None,
-        false => unowned(served.resource, part, old.is_none()),
+        false => unowned(served.resource, part),
     };
     let operation = if author.applies { managed::Operation::Apply } else { managed::Operation::Update };
     let write = managed::Write {

@@ -236,7 +236,7 @@ fn cluster_rows() -> Vec<Resource> {
             .rules(kinds::event::EVENTS)
             .converted(|event, version, _| kinds::event::convert(event, version))
             .short(&["ev"])
-            .stored_as("v1")
+            .stored_as::<core::Event>()
             .fields(&[
                 "regarding.kind",
                 "regarding.namespace",
@@ -353,6 +353,7 @@ fn of<T: Typed<Scope: Scope> + JsonSchema>() -> Resource {
         versions: vec![version::<T>()],
         stored_as: T::API_VERSION.to_owned(),
         handled_as: T::API_VERSION.to_owned(),
+        handled_in: None,
         deletes_collections: true,
         prefix: format!("{}/", T::URL_PATH_SEGMENT),
         parts: vec![],
@@ -422,9 +423,10 @@ impl Resource {
         self
     }
 
-    fn stored_as(mut self, api_version: &str) -> Self {
-        self.stored_as = api_version.to_owned();
-        self.handled_as = api_version.to_owned();
+    fn stored_as<T: Typed + JsonSchema>(mut self) -> Self {
+        self.stored_as = T::API_VERSION.to_owned();
+        self.handled_as = T::API_VERSION.to_owned();
+        self.handled_in = Some(version::<T>());
         self
     }
 

@@ -18,13 +18,13 @@ use std::{
 use windlass_machinery::{
     field::Errors,
     object::Object,
-    schema::{Node, Report, check, check_applied},
+    schema::{Node, Report, canonicalize, canonicalize_stored, check, check_applied},
     table::Column,
 };
 
 pub use self::{
     catalog::{Catalog, Group},
-    strategy::{Grace, Rules, Strategy},
+    strategy::{Generation, Grace, Rules, Strategy},
 };
 use crate::crd;
 
@@ -53,6 +53,8 @@ pub struct Resource {
     /// The `apiVersion` in which its objects are defaulted, admitted and validated: for built-in kinds that of
     /// the store, for custom kinds that of the request.
     pub handled_as: String,
+    /// The version of another group's twin in which its objects are handled, where that is none of its own.
+    pub handled_in: Option<Version>,
     /// Whether many of its objects can be deleted with one request.
     pub deletes_collections: bool,
     /// Where its objects are in the store: the beginning of their keys, with a slash at the end. Empty for
@@ -231,6 +233,35 @@ impl Resource {
     /// The served version of this name.
     pub fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// The schema of Kubernetes' own type for an `apiVersion` of its objects. Custom kinds have none.
+    fn typed(&self, api_version: &str) -> Option<&Node> {
+        if self.custom().is_some() {
+            return None;
+        }
+        let twin = self.handled_in.as_ref().filter(|_| api_version == self.handled_as);
+        let name = api_version.rsplit('/').next().unwrap_or_default();
+        twin.or_else(|| self.version(name)).map(Version::schema)
+    }
+
+    /// Puts an object in the version in which it is handled into the form in which Kubernetes' types write it.
+    pub(crate) fn canonicalize(&self, object: &mut Object) {
+        self.canonicalize_as(object, &self.handled_as);
+    }
+
+    /// The same for an object of any `apiVersion`.
+    pub(crate) fn canonicalize_as(&self, object: &mut Object, api_version: &str) {
+        if let Some(schema) = self.typed(api_version) {
+            canonicalize(schema, object);
+        }
+    }
+
+    /// The same for an object that is ready to be stored.
+    pub(crate) fn canonicalize_stored(&self, object: &mut Object) {
+        if let Some(schema) = self.typed(&self.handled_as) {
+            canonicalize_stored(schema, object);
+        }
     }
 
     /// `apps/v1`, or `v1` in the core group.

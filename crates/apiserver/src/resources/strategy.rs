@@ -61,8 +61,8 @@ pub struct Strategy {
     pub name: fn(&str, bool) -> Option<String>,
     /// Adds advice for the client, such as a deprecation.
     pub warn: fn(&Object, &mut Vec<String>),
-    /// Whether `metadata.generation` counts changes outside metadata and reserved parts.
-    pub generation: bool,
+    /// What `metadata.generation` counts.
+    pub generation: Generation,
     /// Whether a PUT may leave out `resourceVersion`.
     pub unconditional_update: bool,
     /// Whether a PUT to an absent name creates it.
@@ -81,6 +81,25 @@ pub struct Strategy {
     pub returns_deleted: bool,
 }
 
+/// What `metadata.generation` of a kind counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Nothing: objects have none.
+    Absent,
+    /// Changes outside metadata and reserved parts.
+    Counted {
+        /// What new objects have; 0 is none.
+        first: i64,
+        /// Fields of the metadata whose changes count as well.
+        metadata: &'static [&'static str],
+    },
+}
+
+impl Generation {
+    /// As most kinds have it.
+    pub const COUNTED: Generation = Generation::Counted { first: 1, metadata: &[] };
+}
+
 /// How long a deletion waits before the object is removed: seconds, from the object and what the client asked
 /// for. `None`: it does not wait.
 pub type Grace = Option<fn(&Object, Option<i64>) -> i64>;
@@ -95,7 +114,7 @@ impl Strategy {
         validate_update: |_, _, _, _| {},
         name: |name, generate| windlass_machinery::names::subdomain(name, generate),
         warn: |_, _| {},
-        generation: false,
+        generation: Generation::Absent,
         unconditional_update: true,
         create_on_update: false,
         grace: None,

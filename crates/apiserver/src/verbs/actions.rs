@@ -143,7 +143,7 @@ async fn bind_pod(
     call.warnings.extend(warnings);
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(answer_json(StatusCode::CREATED, done.to_string()))
+    Ok(answer_json(StatusCode::CREATED, Status::line(&done)))
 }
 
 /// The pod once it is on the node.
@@ -231,7 +231,7 @@ pub(crate) async fn evict(
     call.warnings.extend(warnings);
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(answer_json(StatusCode::CREATED, done.to_string()))
+    Ok(answer_json(StatusCode::CREATED, Status::line(&done)))
 }
 
 fn asked_dry_runs(eviction: &Object) -> impl Iterator<Item = &str> {

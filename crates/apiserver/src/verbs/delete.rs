@@ -12,7 +12,7 @@ use windlass_machinery::{
     stored::Stored,
 };
 
-use super::{author, decode, manager, object, read, success};
+use super::{author, decode, manager, object, read, rendering, success};
 use crate::{
     http::{Body, Target, is_dry_run},
     registry::{Author, DeleteOptions, Propagation, Written, split_key},
@@ -77,6 +77,7 @@ pub(crate) async fn delete_collection(
     let (manager, api_version) = (manager(call)?, target.resource.api_version(&target.version));
     let dry_run = dry_run || super::dry_run(call)?;
     let listing = server.registry.list(&target.resource, read::list_options(call, target)?).await?;
+    let (deleted, rendering) = (listing.clone(), rendering(call, target)?);
     let resource = Arc::clone(&target.resource);
     let (user, notes) = (Arc::clone(&call.user), call.notes());
     let (options, manager, api_version) = (&options, &manager, &api_version);
@@ -104,7 +105,7 @@ pub(crate) async fn delete_collection(
     }
     match failed {
         Some(status) => Err(status),
-        None => Ok(success(json!({"kind": target.resource.plural}))),
+        None => Ok(read::send(call, deleted, rendering).await),
     }
 }
 

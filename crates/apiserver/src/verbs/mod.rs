@@ -21,6 +21,7 @@ use serde_json::Value;
 use windlass_machinery::{
     field::Errors,
     metadata::{MANAGER_MOST, validate_field_manager},
+    object::{HEAD, Object, to_line},
     stored::Stored,
 };
 
@@ -354,23 +355,26 @@ pub(crate) fn object(
         let mut middle = Vec::with_capacity(48);
         stored.write_revision(revision, &mut middle);
         let split = stored.split();
-        let len = value.len() + middle.len();
+        let len = value.len() + middle.len() + 1;
         // Small objects are one write; large ones are not copied.
         if len <= 16 * 1024 {
             let mut whole = Vec::with_capacity(len);
             whole.extend_from_slice(&value[..split]);
             whole.extend_from_slice(&middle);
             whole.extend_from_slice(&value[split..]);
+            whole.push(b'\n');
             return Ok(json(status, whole));
         }
-        let mut response =
-            Response::new(Body::pieces(vec![value.slice(..split), middle.into(), value.slice(split..)]));
+        let pieces =
+            vec![value.slice(..split), middle.into(), value.slice(split..), Bytes::from_static(b"\n")];
+        let mut response = Response::new(Body::pieces(pieces));
         *response.status_mut() = status;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         return Ok(response);
     }
     let mut out = Vec::with_capacity(value.len() + 256);
     rendering.single(value, revision, true, &mut out);
+    out.push(b'\n');
     Ok(json(status, out))
 }
 
@@ -427,5 +431,10 @@ pub(crate) fn success(details: Value) -> Response<Body> {
     let status = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
     });
-    json(StatusCode::OK, status.to_string())
+    json(StatusCode::OK, Status::line(&status))
+}
+
+/// An object that is made for one answer, as it is sent.
+pub(crate) fn object_json(status: StatusCode, object: &Object) -> Response<Body> {
+    json(status, to_line(object, HEAD))
 }

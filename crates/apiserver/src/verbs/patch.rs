@@ -80,16 +80,30 @@ impl Patch {
         let mut new = self.apply(current, shape.schema()).map_err(|error| failed(&error, target))?;
         keep_kind(&mut new, current, target)?;
         let report = shape.inspect(&mut new);
-        if let Some(fault) = report.faults.first() {
-            return Err(refused(target, fault));
-        }
         let mut findings = self.findings.clone();
         findings.extend(report.unknown.iter().map(|field| format!("unknown field {field:?}")));
-        if validation == FieldValidation::Strict && !findings.is_empty() {
-            return Err(refused(target, &format!("strict decoding error: {}", findings.join(", "))));
+        let refusal = match report.faults.first() {
+            Some(fault) => Some(fault.clone()),
+            None if validation == FieldValidation::Strict && !findings.is_empty() => {
+                Some(format!("strict decoding error: {}", findings.join(", ")))
+            }
+            None => None,
+        };
+        if let Some(why) = refusal {
+            // As the client would have it, with what has just been taken out of it.
+            let made = self.apply(current, shape.schema()).map_err(|error| failed(&error, target))?;
+            return Err(unfit(&self.shown(made), &why));
         }
         check_name(target, &new)?;
         Ok((new, findings))
+    }
+
+    /// What Kubernetes shows of a patch that makes no object of the kind: a strategic one itself, else what it makes.
+    fn shown(&self, made: Object) -> String {
+        match self.kind {
+            PatchKind::Strategic => go_value(&Value::Object(self.object.clone())),
+            PatchKind::Json | PatchKind::Merge => Value::Object(made).to_string(),
+        }
     }
 
     fn apply(&self, current: &Object, schema: &Node) -> Result<Object, PatchError> {
@@ -203,6 +217,28 @@ fn refused(target: &Target, why: &str) -> Box<Status> {
     let mut errors = Errors::new();
     errors.push(Fault::Invalid, "patch", "\"\"".to_owned(), why);
     Status::invalid(&resource.group, &resource.kind, target.name.as_deref().unwrap_or_default(), &errors)
+}
+
+/// 422: what a patch makes cannot be decoded as the kind. Kubernetes names no object here, only what it was given.
+fn unfit(shown: &str, why: &str) -> Box<Status> {
+    let mut errors = Errors::new();
+    errors.invalid_str("patch", shown, why);
+    Status::invalid("", "", "", &errors)
+}
+
+/// A value as Go prints it.
+fn go_value(value: &Value) -> String {
+    let joined = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => format!("[{}]", joined(list.iter().map(go_value).collect())),
+        Value::Object(map) => {
+            let fields = map.iter().map(|(name, value)| format!("{name}:{}", go_value(value)));
+            format!("map[{}]", joined(fields.collect()))
+        }
+        other => other.to_string(),
+    }
 }
 
 fn failed(error: &PatchError, target: &Target) -> Box<Status> {

@@ -36,7 +36,7 @@ pub(crate) async fn list(server: &ApiServer, call: &Call, target: &Target) -> Ou
 }
 
 /// Sends a list: at once when it is small, else piece by piece.
-async fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Body> {
+pub(crate) async fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Response<Body> {
     let mut out = list::chunk();
     rendering.list_head(&list::list_metadata(&listing), &mut out);
     let is_long = listing.is_long();
@@ -46,7 +46,7 @@ async fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Respon
     })
     .await;
     if !more {
-        out.extend_from_slice(b"]}");
+        out.extend_from_slice(b"]}\n");
         return json(StatusCode::OK, out);
     }
     let gzip = takes_gzip(&call.headers);
@@ -89,7 +89,7 @@ impl Sending {
                 let mut piece = self.room();
                 self.more = self.listing.fill(&self.rendering, &mut false, &mut piece).await;
                 if !self.more {
-                    piece.extend_from_slice(b"]}");
+                    piece.extend_from_slice(b"]}\n");
                 }
                 piece
             }

@@ -11,7 +11,7 @@ use windlass_machinery::{
     object::{Object, at, list_at, str_at},
 };
 
-use super::{actions, decode, json as answer_json};
+use super::{actions, decode, object_json};
 use crate::{
     admission::User,
     http::{Body, Target},
@@ -44,7 +44,8 @@ pub(crate) async fn create(
         }
     };
     object.insert("status".to_owned(), status);
-    Ok(answer_json(StatusCode::CREATED, Value::Object(object).to_string()))
+    target.resource.canonicalize(&mut object);
+    Ok(object_json(StatusCode::CREATED, &object))
 }
 
 pub(crate) fn user_info(user: &User) -> Value {

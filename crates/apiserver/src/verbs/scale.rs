@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use windlass_machinery::{
     field::Errors,
     object::{self, Object, int_at},
-    schema::check_applied,
+    schema::{canonicalize, check_applied},
     selector::LabelSelector,
 };
 
 use super::{
     apply::{Configuration, Through},
-    author, decode, json as answer_json, manager,
+    author, decode, manager, object_json,
     patch::{Patch, Shape},
     write::check_name,
 };
@@ -49,7 +49,7 @@ pub(crate) async fn answer(
                 return Err(Status::internal(why));
             }
             let shown = show(&object, scale);
-            return Ok(answer_json(StatusCode::OK, Value::Object(shown).to_string()));
+            return Ok(object_json(StatusCode::OK, &shown));
         }
         "PUT" => {
             let given = decode::extra(call, body, &decode::SCALE)?;
@@ -123,7 +123,7 @@ fn answer_with(
 ) -> Outcome<Response<Body>> {
     call.warnings.extend(warnings);
     let shown = show(&parse_bytes(&done.value, windlass_store::Revision::new(done.revision))?, scale);
-    Ok(answer_json(StatusCode::OK, Value::Object(shown).to_string()))
+    Ok(object_json(StatusCode::OK, &shown))
 }
 
 /// The scale of an object.
@@ -150,17 +150,16 @@ pub(crate) fn show(object: &Object, scale: &Scale) -> Object {
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
-    let shown = json!({
+    let mut shown = json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
         "spec": {"replicas": number(&scale.replicas)},
         "status": status,
     });
-    match shown {
-        Value::Object(shown) => shown,
-        _ => Object::new(),
-    }
+    let Some(scale) = shown.as_object_mut() else { return Object::new() };
+    canonicalize(&decode::SCALE.schema, scale);
+    std::mem::take(scale)
 }
 
 /// The object with the number of replicas that a scale asks for.

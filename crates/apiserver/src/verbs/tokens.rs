@@ -10,10 +10,11 @@ use windlass_access::accounts::{AccountToken, Bound, Named};
 use windlass_machinery::{
     field::Errors,
     object::{self, Object, int_at, list_at, metadata_mut, set_at, str_at},
+    schema::canonicalize,
     time,
 };
 
-use super::{author, decode, json as answer_json, manager};
+use super::{author, decode, manager, object_json};
 use crate::{
     admission::{Operation, View},
     http::{Body, Target},
@@ -81,7 +82,8 @@ pub(crate) async fn create(
     metadata_mut(&mut request).insert("creationTimestamp".to_owned(), time::rfc3339(now).into());
     let status = json!({"token": signed, "expirationTimestamp": time::rfc3339(expires)});
     request.insert("status".to_owned(), status);
-    Ok(answer_json(StatusCode::CREATED, Value::Object(request).to_string()))
+    canonicalize(&decode::TOKEN_REQUEST.schema, &mut request);
+    Ok(object_json(StatusCode::CREATED, &request))
 }
 
 /// A request is called like its account.

@@ -18,6 +18,7 @@ mod hooks;
 mod issuers;
 mod listing;
 mod provider;
+mod recorded;
 mod scenarios;
 mod subresources;
 mod unrestricted;

@@ -31,10 +31,11 @@ async fn a_scale_shows_and_sets_the_number_of_replicas() {
     assert_eq!(client.put(&path, wanted.clone()).await.ok()["spec"]["replicas"], 3);
     client.put(&path, wanted).await.refused(409, "Conflict");
     assert_eq!(
-        client.patch("merge", &path, json!({"spec": {"replicas": 0}})).await.ok()["spec"]["replicas"],
-        0
+        client.patch("merge", &path, json!({"spec": {"replicas": 0}})).await.ok()["spec"],
+        json!({}),
+        "none at all are left out, as Kubernetes has it"
     );
-    let jump = json!([{"op": "replace", "path": "/spec/replicas", "value": 7}]);
+    let jump = json!([{"op": "add", "path": "/spec/replicas", "value": 7}]);
     assert_eq!(client.patch("json", &path, jump).await.ok()["spec"]["replicas"], 7);
     assert_eq!(client.get(&format!("{DEPLOYMENTS}/d")).await.ok()["spec"]["replicas"], 7);
 }

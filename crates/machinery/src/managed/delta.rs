@@ -69,7 +69,7 @@ pub(super) fn mark(set: &mut Object) {
 fn added(value: &Value, at: At<'_>) -> Option<Object> {
     let mut out = Object::new();
     match at.shape(value) {
-        Shape::Leaf => return Some(out),
+        Shape::Leaf => return (!at.is_unset(value)).then_some(out),
         // Steps are in the order of the names: collecting builds the map in one go.
         Shape::Map(map) => {
             let below = map.iter().map(|(name, value)| (name, added(value, at.field(name).0)));
@@ -83,7 +83,8 @@ fn added(value: &Value, at: At<'_>) -> Option<Object> {
         }
     }
     if at.always {
-        return (!out.is_empty()).then_some(out);
+        // A list that is set and empty is something else than none.
+        return (!out.is_empty() || value.is_array()).then_some(out);
     }
     mark(&mut out);
     Some(out)

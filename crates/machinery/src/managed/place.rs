@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     object::Object,
-    schema::{Field, Format, Key, Merge, Node, Ownership, Strategic},
+    schema::{Field, Format, Key, Merge, Node, Ownership, Presence, Strategic, canonical},
 };
 
 /// Fields that nobody owns, and the metadata, which is looked at by itself.
@@ -29,11 +29,6 @@ pub(crate) const UNOWNED_METADATA: &[&str] = &[
 /// The step to the metadata.
 pub(crate) const METADATA_STEP: &str = "f:metadata";
 
-/// Fields that are there in every object of a built-in kind, even if they are not written. Whoever puts
-/// something below them does not own them.
-const ALWAYS: &[&str] =
-    &["jobTemplate", "loadBalancer", "metadata", "spec", "status", "strategy", "template", "updateStrategy"];
-
 /// The metadata of kinds whose schema says nothing about it.
 static METADATA: LazyLock<Node> = LazyLock::new(|| {
     let text = || Box::new(Node::String(Format::Plain));
@@ -42,6 +37,7 @@ static METADATA: LazyLock<Node> = LazyLock::new(|| {
         node,
         required: false,
         merge: Merge { ownership, strategic: Strategic::Replace },
+        presence: Presence::Optional,
     };
     let by_uid = Ownership::Keyed(Arc::new(["uid".into()]));
     Node::Object(vec![
@@ -57,7 +53,7 @@ static METADATA: LazyLock<Node> = LazyLock::new(|| {
 pub(crate) struct At<'a> {
     node: &'a Node,
     ownership: &'a Ownership,
-    /// Whether every object has something here, written or not.
+    /// Whether every object has something here, set or not. Whoever puts something below it does not own it.
     pub(crate) always: bool,
 }
 
@@ -97,7 +93,7 @@ impl<'a> At<'a> {
     pub(crate) fn field(self, name: &str) -> (Self, bool) {
         match (self.node.resolve(), self.node.field(name)) {
             (_, Some(field)) => {
-                let always = self.always && (field.required || ALWAYS.contains(&name));
+                let always = self.always && canonical::is_always_written(field);
                 (At { node: &field.node, ownership: &field.merge.ownership, always }, true)
             }
             (Node::Map(items), None) => {
@@ -114,12 +110,19 @@ impl<'a> At<'a> {
             Node::List(_) => *self.ownership == Ownership::Plain,
             _ => true,
         };
-        scalar_or_list || *self.ownership == Ownership::Atomic || self.node.is_atomic()
+        let is_atomic = *self.ownership == Ownership::Atomic || self.node.is_atomic();
+        scalar_or_list || (is_atomic && *self.ownership != Ownership::Granular)
+    }
+
+    /// Whether a value here is what is there without anybody having set it.
+    pub(crate) fn is_unset(self, value: &Value) -> bool {
+        self.always && canonical::is_zero(self.node, value)
     }
 
     /// How what is below this value is owned.
     pub(crate) fn kind(self, value: &Value) -> Kind<'a> {
         match (value, self.ownership) {
+            (Value::Object(_), Ownership::Granular) => Kind::Map,
             (Value::Object(_), Ownership::Plain | Ownership::Set | Ownership::Keyed(_))
                 if !self.node.is_atomic() =>
             {

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{delta::Delta, *};
-use crate::schema::{Definition, Field, Format, Key, Merge, Node, Ownership, Strategic};
+use crate::schema::{Definition, Field, Format, Key, Merge, Node, Ownership, Presence, Strategic};
 
 pub(crate) fn field(name: &str, node: Node, ownership: Ownership) -> Field {
     let merge = Merge { ownership, strategic: Strategic::Replace };
-    Field { name: name.into(), node, required: false, merge }
+    Field { name: name.into(), node, required: false, merge, presence: Presence::Optional }
 }
 
 fn keyed(keys: &[&str]) -> Ownership {
@@ -148,7 +148,18 @@ fn whoever_creates_an_object_owns_all_that_was_written() {
 #[test]
 fn what_every_object_of_a_built_in_kind_has_is_not_owned() {
     let definition = Arc::new(Definition::named("io.k8s.api.apps.v1.Deployment"));
-    definition.define(schema());
+    let always =
+        |name: &str, node| Field { presence: Presence::OmitEmpty, ..field(name, node, Ownership::Plain) };
+    let text = || Node::String(Format::Plain);
+    let strategy = Node::Object(vec![field("type", text(), Ownership::Plain)]);
+    definition.define(Node::Object(vec![
+        field("data", Node::Map(Box::new(text())), Ownership::Plain),
+        always(
+            "spec",
+            Node::Object(vec![field("replicas", text(), Ownership::Plain), always("strategy", strategy)]),
+        ),
+        always("status", Node::Object(vec![])),
+    ]));
     let mut new = map(&json!({
         "metadata": {"labels": {}},
         "spec": {"replicas": 1, "strategy": {"type": "x"}},

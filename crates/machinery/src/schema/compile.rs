@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Definition, Field, Format, Merge, Node};
+use super::{Definition, Field, Format, Merge, Node, Presence};
 
 /// The types compiled so far, by name.
 pub type Definitions = HashMap<String, Arc<Definition>>;
@@ -32,6 +32,8 @@ pub struct Compiler<'a> {
     /// How the value in a field is merged: by the name of the type (empty if it has none), the name of the
     /// field and the field's schema.
     pub merge: &'a dyn Fn(&str, &str, &Value) -> Merge,
+    /// What is written of an absent or empty field: by the names of the type and of the field.
+    pub presence: &'a dyn Fn(&str, &str) -> Presence,
 }
 
 impl Compiler<'_> {
@@ -97,6 +99,7 @@ impl Compiler<'_> {
             node: self.compile(property, ""),
             required: required.iter().any(|field| field == name),
             merge: (self.merge)(owner, name, property),
+            presence: (self.presence)(owner, name),
         });
         let mut fields: Vec<Field> = fields.collect();
         fields.sort_by(|one, other| one.name.cmp(&other.name));

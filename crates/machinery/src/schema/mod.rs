@@ -2,12 +2,14 @@
 //!
 //! A schema is a tree of [`Node`]s. Types that are used in many places are compiled once and shared as
 //! [`Definition`]s, which also makes recursive types possible. [`Compiler`] makes them from JSON schemas,
-//! [`check()`] holds an object against them.
+//! [`check()`] holds an object against them, [`canonicalize`] writes it as Go's types would.
 
+pub(crate) mod canonical;
 mod check;
 mod compile;
 
 pub use self::{
+    canonical::{canonicalize, canonicalize_stored},
     check::{Report, check, check_applied},
     compile::{Compiler, Definitions, reference},
 };
@@ -73,6 +75,24 @@ pub struct Field {
     pub required: bool,
     /// How the list or map that it holds is owned and merged.
     pub merge: Merge,
+    /// What is written when it is absent or empty.
+    pub presence: Presence,
+}
+
+/// What Go writes of a field that is absent or empty: that follows from the field's tag and type in Kubernetes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// A pointer that is left out when absent. What is there stays, however empty.
+    #[default]
+    Optional,
+    /// Left out when empty. A struct is never empty, so it is always written.
+    OmitEmpty,
+    /// Left out when it is the zero value of its type.
+    OmitZero,
+    /// Always written: as the zero value of its type, which is `null` for lists and maps.
+    Always,
+    /// A pointer that is always written: as `null` when absent.
+    Nullable,
 }
 
 /// How the list or map in a field is merged.
@@ -94,6 +114,8 @@ impl Merge {
 pub enum Ownership {
     /// Maps by field; lists and scalars as a whole.
     Plain,
+    /// By field, even if values of its type have one owner elsewhere.
+    Granular,
     /// The whole value has one owner, even if it is a map.
     Atomic,
     /// A list of scalars, each owned by itself.

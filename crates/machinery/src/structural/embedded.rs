@@ -9,7 +9,7 @@ use crate::{
     field::{Errors, Fault},
     metadata, names,
     object::{self, Object},
-    schema::{self, Definition, Field, Format, Merge, Node, Ownership, Report, Strategic},
+    schema::{self, Definition, Field, Format, Merge, Node, Ownership, Presence, Report, Strategic},
 };
 
 /// The metadata that all kinds have, as one shared type.
@@ -27,6 +27,7 @@ fn metadata_node() -> Node {
         node,
         required: false,
         merge: Merge { ownership, strategic: Strategic::Replace },
+        presence: Presence::Optional,
     };
     let field = |name: &str, node| owned(name, node, Ownership::Plain);
     let owner = Definition::atomic("io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference");

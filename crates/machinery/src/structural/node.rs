@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{Kind, ListType, Shape, embedded::METADATA};
-use crate::schema::{Definition, Field, Format, Key, Merge, Node, Ownership, Strategic};
+use crate::schema::{Definition, Field, Format, Key, Merge, Node, Ownership, Presence, Strategic};
 
 /// The whole schema, with the metadata that all kinds have.
 pub(super) fn node(root: Shape<'_>) -> Node {
@@ -85,11 +85,17 @@ impl Conversion {
                 node: self.node(field),
                 required: required.contains(&name),
                 merge: Merge { ownership: ownership(field), strategic: Strategic::Replace },
+                presence: Presence::Optional,
             })
             .collect();
         if is_resource {
-            let meta =
-                |name: &str, node| Field { name: name.into(), node, required: false, merge: Merge::PLAIN };
+            let meta = |name: &str, node| Field {
+                name: name.into(),
+                node,
+                required: false,
+                merge: Merge::PLAIN,
+                presence: Presence::Optional,
+            };
             fields.push(meta("apiVersion", Node::String(Format::Plain)));
             fields.push(meta("kind", Node::String(Format::Plain)));
             fields.push(meta("metadata", Node::Named(Arc::clone(&METADATA))));

@@ -9,21 +9,29 @@ use std::sync::Arc;
 use futures_util::future::{join_all, try_join_all};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_machinery::object::{Object, int_at, list_at, metadata_mut, name, str_at};
+use windlass_machinery::{
+    apply::{Request, apply},
+    managed::{self, Write},
+    object::{Object, int_at, list_at, metadata_mut, name, str_at},
+    time,
+};
 use windlass_store::{Delivery, Read, ReadError};
 
 use super::objects::{self, GROUP, Given, LEVELS, SCHEMAS};
 use crate::{
     ApiServer, StartError,
     crd::{Condition, condition, set_condition},
-    registry::parse,
+    registry::{Served, parse},
     resources::Resource,
     startup,
-    status::Outcome,
+    status::{Outcome, Status},
 };
 
 /// Whether the server may bring an object back to what it should be.
 const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
+
+/// Under which name Kubernetes says whether the level of a schema exists.
+const CONFIG_CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 /// Creates what is missing, goes by what is there, and follows it from then on.
 pub(crate) async fn start(server: &Arc<ApiServer>) -> Result<(), StartError> {
@@ -53,13 +61,13 @@ async fn keep(server: &Arc<ApiServer>, plural: &str, given: &Given) -> Result<()
 /// Brings an object back to what it should be, where that is wanted.
 async fn restore(server: &ApiServer, resource: &Resource, given: &Given) -> Outcome<()> {
     let entry = server.registry.get(resource, "", given.name, None).await?;
-    if !differs(&parse(&entry)?, given) {
+    if !differs(resource, &parse(&entry)?, given) {
         return Ok(());
     }
     let user = startup::itself();
     let change = |object: &Object| {
         let mut object = object.clone();
-        if differs(&object, given) {
+        if differs(resource, &object, given) {
             object.insert("spec".to_owned(), given.spec.clone());
             let annotations = metadata_mut(&mut object).entry("annotations").or_insert_with(|| json!({}));
             annotations[AUTOUPDATE] = "true".into();
@@ -72,14 +80,16 @@ async fn restore(server: &ApiServer, resource: &Resource, given: &Given) -> Outc
 }
 
 /// Whether an object is not what it should be, and may be changed.
-fn differs(object: &Object, given: &Given) -> bool {
+fn differs(resource: &Resource, object: &Object, given: &Given) -> bool {
     let is_ours = match str_at(object, &["metadata", "annotations", AUTOUPDATE]) {
         _ if given.is_mandatory => true,
         Some(allows) => allows == "true",
         // Nobody has touched it.
         None => int_at(object, &["metadata", "generation"]) == Some(1),
     };
-    is_ours && object.get("spec") != Some(&given.spec)
+    let mut wanted = Object::from_iter([("spec".to_owned(), given.spec.clone())]);
+    resource.canonicalize_stored(&mut wanted);
+    is_ours && object.get("spec") != wanted.get("spec")
 }
 
 /// Follows the objects until a watch breaks.
@@ -161,12 +171,29 @@ fn says(schema: &Object, condition: &Condition) -> bool {
 async fn write_status(server: &ApiServer, row: &Resource, schema: &str, dangling: &Condition) -> Outcome<()> {
     let user = startup::itself();
     let now = Timestamp::now();
+    let time = time::rfc3339(now);
+    let catalog = server.registry.catalog.load_full();
+    let write = Write {
+        manager: CONFIG_CONSUMER,
+        operation: managed::Operation::Apply,
+        api_version: &row.handled_as,
+        subresource: "status",
+        time: &time,
+        unowned: None,
+    };
+    let versions = Served { resource: row, catalog: &catalog };
     let change = |object: &Object| {
-        let mut object = object.clone();
-        set_condition(&mut object, dangling, now);
-        Ok(object)
+        let mut said = object.clone();
+        set_condition(&mut said, dangling, now);
+        let mut wanted = Object::new();
+        for field in ["apiVersion", "kind", "status"] {
+            wanted.extend(said.remove_entry(field));
+        }
+        metadata_mut(&mut wanted).insert("name".to_owned(), schema.into());
+        apply(object, &wanted, &Request { write, versions: &versions, force: true }).map_err(Status::internal)
     };
     let mut author = startup::author(&user, row);
+    (author.manager, author.applies) = (CONFIG_CONSUMER, true);
     server.registry.update(row, "", schema, row.part("status"), &change, &mut author).await?;
     Ok(())
 }

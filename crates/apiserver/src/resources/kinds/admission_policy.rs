@@ -8,7 +8,10 @@ use super::{
     fields::{below, each, is_set, list, malformed, map, must_be, one_of, required, text, within},
     webhook::{FAILURE_POLICIES, MATCH_POLICIES, check_conditions, check_rule},
 };
-use crate::{admission::check_expressions, resources::Strategy};
+use crate::{
+    admission::check_expressions,
+    resources::{Generation, Strategy},
+};
 
 pub(crate) const VALIDATING: Strategy = Strategy {
     default: |policy| default_policy(policy, json!({})),
@@ -40,7 +43,8 @@ pub(crate) const MUTATING_BINDING: Strategy = Strategy {
     ..PLAIN
 };
 
-const PLAIN: Strategy = Strategy { generation: true, unconditional_update: false, ..Strategy::PLAIN };
+const PLAIN: Strategy =
+    Strategy { generation: Generation::COUNTED, unconditional_update: false, ..Strategy::PLAIN };
 
 /// Most entries of each list of a policy.
 const MOST_ENTRIES: usize = 1000;

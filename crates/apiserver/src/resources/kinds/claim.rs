@@ -19,6 +19,12 @@ pub(crate) const STRATEGY: Strategy = Strategy {
     default,
     prepare_create: |claim| {
         claim.insert("status".to_owned(), json!({"phase": "Pending"}));
+        settle_sources(object::child_mut(claim, "spec"));
+    },
+    prepare_update: |claim, _, part| {
+        if part.is_none() {
+            settle_sources(object::child_mut(claim, "spec"));
+        }
     },
     validate,
     validate_update,
@@ -31,11 +37,10 @@ const CLAIM: &str = "PersistentVolumeClaim";
 
 fn default(claim: &mut Object) {
     defaults(claim, json!({"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}}));
-    default_spec_sources(object::child_mut(claim, "spec"));
 }
 
 /// The older and the newer way to say where the data comes from mean the same within one namespace.
-fn default_spec_sources(spec: &mut Object) {
+fn settle_sources(spec: &mut Object) {
     match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
         (Some(source @ Value::Object(_)), None) => {
             spec.insert("dataSourceRef".to_owned(), source);

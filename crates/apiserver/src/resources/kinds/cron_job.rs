@@ -12,7 +12,7 @@ use super::{
     fields::{fill, is_set, must_be, non_negative, text, truth, within},
     job, pod, template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of cron jobs.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -21,7 +21,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     validate,
     name: name_fault,
     warn,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 

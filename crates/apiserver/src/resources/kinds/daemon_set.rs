@@ -11,7 +11,7 @@ use super::{
     pod_spec::defaults,
     template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of daemon sets.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -21,7 +21,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     warn: template::warn,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 
@@ -39,11 +39,10 @@ fn default(object: &mut Object) {
         default_to(rolling, "maxSurge", 0);
     }
     defaults::template(spec, "template");
+    fill(child_mut(metadata_mut(object), "annotations"), TEMPLATE_GENERATION, "1");
 }
 
 fn prepare_create(object: &mut Object) {
-    let annotations = child_mut(metadata_mut(object), "annotations");
-    fill(annotations, TEMPLATE_GENERATION, "1");
     let status = json!({
         "currentNumberScheduled": 0,
         "desiredNumberScheduled": 0,

@@ -11,7 +11,7 @@ use super::{
     pod_spec::defaults,
     template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of deployments.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -20,7 +20,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     warn: template::warn,
-    generation: true,
+    generation: Generation::Counted { first: 1, metadata: &["annotations"] },
     ..Strategy::PLAIN
 };
 

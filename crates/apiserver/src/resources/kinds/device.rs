@@ -10,7 +10,7 @@ use super::{
         within,
     },
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 pub(crate) const CLASS: Strategy = Strategy {
     validate: |class, errors| {
@@ -19,7 +19,7 @@ pub(crate) const CLASS: Strategy = Strategy {
             each(spec, "config", errors, check_config);
         });
     },
-    generation: true,
+    generation: Generation::COUNTED,
     ..PLAIN
 };
 
@@ -49,7 +49,7 @@ pub(crate) const SLICE: Strategy = Strategy {
         let stays = ["spec.driver", "spec.pool.name", "spec.nodeName", "spec.nodeSelector", "spec.allNodes"];
         immutable(new, old, &stays, errors);
     },
-    generation: true,
+    generation: Generation::COUNTED,
     ..PLAIN
 };
 
@@ -64,7 +64,7 @@ pub(crate) const TAINT_RULE: Strategy = Strategy {
             });
         });
     },
-    generation: true,
+    generation: Generation::COUNTED,
     ..PLAIN
 };
 

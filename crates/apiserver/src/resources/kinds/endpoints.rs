@@ -7,9 +7,12 @@ use windlass_machinery::{field::Errors, names, object::Object};
 
 use super::{
     checks::{defaults_in, immutable, named, reachable, unique_by},
-    fields::{dns_label, each, is_set, list, malformed, must_be, port, qualified, text, texts, within},
+    fields::{
+        dns_label, each, is_set, list, malformed, maps, maps_mut, must_be, port, qualified, text, texts,
+        within,
+    },
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 pub(crate) const ENDPOINTS: Strategy = Strategy {
     default: |endpoints| defaults_in(endpoints, &["subsets", "ports"], json!({"protocol": "TCP"})),
@@ -24,11 +27,30 @@ pub(crate) const ENDPOINTS: Strategy = Strategy {
 
 pub(crate) const SLICE: Strategy = Strategy {
     default: |slice| defaults_in(slice, &["ports"], json!({"name": "", "protocol": "TCP"})),
+    prepare_create: drop_topology,
+    prepare_update: |slice, old, _| {
+        if !has_topology(old) {
+            drop_topology(slice);
+        }
+    },
     validate: validate_slice,
     validate_update: |new, old, _, errors| immutable(new, old, &["addressType"], errors),
-    generation: true,
+    generation: Generation::Counted { first: 1, metadata: &["labels"] },
     ..Strategy::PLAIN
 };
+
+/// An older field, which is no longer taken from those who do not have it yet.
+const TOPOLOGY: &str = "deprecatedTopology";
+
+fn drop_topology(slice: &mut Object) {
+    for endpoint in maps_mut(slice, "endpoints") {
+        endpoint.remove(TOPOLOGY);
+    }
+}
+
+fn has_topology(slice: &Object) -> bool {
+    maps(slice, "endpoints").any(|(_, endpoint)| is_set(endpoint, TOPOLOGY))
+}
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const ADDRESS_TYPES: &[&str] = &["FQDN", "IPv4", "IPv6"];

@@ -17,13 +17,17 @@ use super::{
 };
 use crate::{
     crd,
-    resources::{Rules, Strategy},
+    resources::{Generation, Rules, Strategy},
     status::Outcome,
     verbs::without_blocking,
 };
 
-pub(crate) const DEFINITION: Strategy =
-    Strategy { generation: true, unconditional_update: false, deleting: begin_clean_up, ..Strategy::PLAIN };
+pub(crate) const DEFINITION: Strategy = Strategy {
+    generation: Generation::COUNTED,
+    unconditional_update: false,
+    deleting: begin_clean_up,
+    ..Strategy::PLAIN
+};
 
 /// The rules of definitions, which tell a new one from one that has changed.
 pub(crate) struct DefinitionRules;
@@ -86,6 +90,8 @@ fn begin_clean_up(definition: &mut Object) {
         finalizers.push(crd::FINALIZER.into());
         object::metadata_mut(definition).insert("finalizers".to_owned(), Value::Array(finalizers));
     }
+    // It waits for its objects, not for a time.
+    object::metadata_mut(definition).remove("deletionGracePeriodSeconds");
     crd::note_deletion(definition, marked.unwrap_or(Timestamp::UNIX_EPOCH));
 }
 

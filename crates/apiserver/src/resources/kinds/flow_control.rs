@@ -10,13 +10,16 @@ use super::{
     checks::{between, defaults, defaults_in, must_be_named, no_status},
     fields::{below, each, int, is_set, list, map, must_be, non_negative, positive, required, text, within},
 };
-use crate::{access::fairness, resources::Strategy};
+use crate::{
+    access::fairness,
+    resources::{Generation, Strategy},
+};
 
 pub(crate) const SCHEMA: Strategy = Strategy {
     default: default_schema,
     prepare_create: no_status,
     validate: validate_schema,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 
@@ -24,7 +27,7 @@ pub(crate) const LEVEL: Strategy = Strategy {
     default: default_level,
     prepare_create: no_status,
     validate: validate_level,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 
@@ -163,7 +166,7 @@ fn validate_level(level: &Object, errors: &mut Errors) {
         must_be(spec, "type", &["Exempt", "Limited"], errors);
         let kind = text(spec, "type");
         if exempt != (kind == "Exempt") && matches!(kind, "Exempt" | "Limited") {
-            let detail = "type must be 'Exempt' if and only if name is 'exempt'";
+            let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
             errors.invalid_str("type", kind, detail);
         }
         match (kind, map(spec, "limited")) {

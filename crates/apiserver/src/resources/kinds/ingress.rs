@@ -13,13 +13,13 @@ use super::{
     checks::{defaults_in, immutable, must_be_named, named},
     fields::{each, int, is_set, list, malformed, map, one_of, port, required, text, texts, within},
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 pub(crate) const INGRESS: Strategy = Strategy {
     prepare_create: super::checks::no_status,
     validate,
     warn,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 
@@ -27,7 +27,7 @@ pub(crate) const CLASS: Strategy = Strategy {
     default: |class| defaults_in(class, &["spec", "parameters"], json!({"scope": "Cluster"})),
     validate: validate_class,
     validate_update: |new, old, _, errors| immutable(new, old, &["spec.controller"], errors),
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 

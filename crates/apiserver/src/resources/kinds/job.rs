@@ -15,7 +15,7 @@ use super::{
     pod_spec::{self, defaults},
     selector, template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of jobs.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -24,7 +24,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     warn: template::warn,
-    generation: true,
+    generation: Generation::COUNTED,
     orphans: true,
     ..Strategy::PLAIN
 };

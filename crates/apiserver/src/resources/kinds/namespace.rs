@@ -17,7 +17,11 @@ pub(crate) const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     name: names::label,
-    deleting: |namespace| object::set_at(namespace, PHASE, Some("Terminating".into())),
+    deleting: |namespace| {
+        object::set_at(namespace, PHASE, Some("Terminating".into()));
+        // It waits to be emptied, not for a time.
+        object::metadata_mut(namespace).remove("deletionGracePeriodSeconds");
+    },
     holds: |namespace| !object::list_at(namespace, &["spec", "finalizers"]).is_empty(),
     ..Strategy::PLAIN
 };

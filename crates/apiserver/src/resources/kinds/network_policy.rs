@@ -10,9 +10,10 @@ use super::{
     checks::{cidr, defaults_in, selector},
     fields::{each, int, is_set, list, map, one_of, port_or_name, text, texts, within},
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
-pub(crate) const STRATEGY: Strategy = Strategy { default, validate, generation: true, ..Strategy::PLAIN };
+pub(crate) const STRATEGY: Strategy =
+    Strategy { default, validate, generation: Generation::COUNTED, ..Strategy::PLAIN };
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const TYPES: &[&str] = &["Egress", "Ingress"];

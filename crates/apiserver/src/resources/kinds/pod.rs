@@ -13,7 +13,7 @@ use super::{
     pod_spec::{self, defaults, resources},
     pod_update,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of pods.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -23,8 +23,9 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     validate,
     validate_update: pod_update::validate,
     warn,
-    generation: true,
+    generation: Generation::COUNTED,
     grace: Some(grace),
+    returns_deleted: true,
     ..Strategy::PLAIN
 };
 
@@ -35,13 +36,15 @@ fn default(pod: &mut Object) {
 }
 
 fn prepare_create(pod: &mut Object) {
-    let spec = child_mut(pod, "spec");
-    spec.remove("ephemeralContainers");
+    child_mut(pod, "spec").remove("ephemeralContainers");
+    let empty = Object::new();
+    let spec = pod.get("spec").and_then(Value::as_object).unwrap_or(&empty);
     let mut status = json!({"phase": "Pending", "qosClass": resources::qos_class(spec)});
     if !list(spec, "schedulingGates").is_empty() {
         status["conditions"] = json!([{
             "type": "PodScheduled",
             "status": "False",
+            "lastTransitionTime": at(pod, &["metadata", "creationTimestamp"]),
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }]);

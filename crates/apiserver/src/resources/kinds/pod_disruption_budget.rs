@@ -7,7 +7,7 @@ use super::{
     fields::{below, is_set, non_negative, one_of, share_of_all, within},
     selector, template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of pod disruption budgets.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -19,7 +19,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     },
     validate,
     validate_update,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 

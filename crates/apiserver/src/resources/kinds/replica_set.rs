@@ -11,7 +11,7 @@ use super::{
     pod_spec::{self, defaults},
     selector, template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of replica sets.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -34,7 +34,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
         _ => template::keep_selector(new, old, errors),
     },
     warn: template::warn,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 

@@ -14,7 +14,7 @@ use super::{
     pod_spec::{defaults, volume},
     template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of stateful sets.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -23,7 +23,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     warn: template::warn,
-    generation: true,
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 
@@ -46,7 +46,9 @@ fn default(object: &mut Object) {
     let strategy = child_mut(spec, "updateStrategy");
     fill(strategy, "type", "RollingUpdate");
     if text(strategy, "type") == "RollingUpdate" {
-        default_to(child_mut(strategy, "rollingUpdate"), "partition", 0);
+        let rolling = child_mut(strategy, "rollingUpdate");
+        default_to(rolling, "partition", 0);
+        default_to(rolling, "maxUnavailable", 1);
     }
     let retention = child_mut(spec, "persistentVolumeClaimRetentionPolicy");
     fill(retention, "whenDeleted", "Retain");
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(spec["podManagementPolicy"], "OrderedReady");
         assert_eq!(
             spec["updateStrategy"],
-            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}})
         );
         assert_eq!(
             spec["persistentVolumeClaimRetentionPolicy"],

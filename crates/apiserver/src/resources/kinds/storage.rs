@@ -14,7 +14,7 @@ use super::{
     },
     volume,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 pub(crate) const CLASS: Strategy = Strategy {
     default: |class| defaults(class, json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})),
@@ -53,7 +53,7 @@ pub(crate) const DRIVER: Strategy = Strategy {
         immutable(new, old, &["spec.attachRequired", "spec.volumeLifecycleModes"], errors);
     },
     name: driver_name,
-    generation: true,
+    generation: Generation::Counted { first: 0, metadata: &[] },
     unconditional_update: false,
     returns_deleted: true,
     ..Strategy::PLAIN
@@ -146,6 +146,7 @@ fn default_driver(driver: &mut Object) {
         json!({"spec": {
             "attachRequired": true,
             "podInfoOnMount": false,
+            "preventPodSchedulingIfMissing": false,
             "storageCapacity": false,
             "fsGroupPolicy": "ReadWriteOnceWithFSType",
             "requiresRepublish": false,
@@ -285,7 +286,8 @@ mod tests {
         assert_eq!(
             defaulted(&DRIVER, json!({})),
             json!({"spec": {
-                "attachRequired": true, "podInfoOnMount": false, "storageCapacity": false,
+                "attachRequired": true, "podInfoOnMount": false, "preventPodSchedulingIfMissing": false,
+                "storageCapacity": false,
                 "fsGroupPolicy": "ReadWriteOnceWithFSType", "requiresRepublish": false, "seLinuxMount": false,
                 "volumeLifecycleModes": ["Persistent"]
             }})

@@ -11,7 +11,7 @@ use super::{
     fields::{immutable, int, is_set, map, non_negative, required, text, within},
     pod, pod_spec, selector,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of pod templates, the objects that are nothing else.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -21,7 +21,8 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
             pod_spec::validate_template(template, &[], errors);
         });
     },
-    generation: true,
+    generation: Generation::COUNTED,
+    returns_deleted: true,
     ..Strategy::PLAIN
 };
 

@@ -7,7 +7,10 @@ use super::{
     checks::{defaults, defaults_in, selector, unique_by, visit},
     fields::{each, list, malformed, map, one_of, port, required, text, within},
 };
-use crate::{admission::expressions, resources::Strategy};
+use crate::{
+    admission::expressions,
+    resources::{Generation, Strategy},
+};
 
 pub(crate) const MUTATING: Strategy = Strategy {
     default: |webhooks| {
@@ -20,7 +23,7 @@ pub(crate) const MUTATING: Strategy = Strategy {
 pub(crate) const VALIDATING: Strategy = Strategy {
     default: default_webhooks,
     validate,
-    generation: true,
+    generation: Generation::COUNTED,
     unconditional_update: false,
     ..Strategy::PLAIN
 };

@@ -68,7 +68,8 @@ async fn a_new_definition_is_shown_in_the_old_form() {
     assert_eq!(shown["spec"]["version"], "v1");
     assert_eq!(shown["spec"]["versions"][0]["name"], "v1");
     let list = client.get(OLD_DEFINITIONS).await.ok();
-    assert_eq!(list["items"][0]["apiVersion"], "apiextensions.k8s.io/v1beta1");
+    assert_eq!(list["apiVersion"], "apiextensions.k8s.io/v1beta1");
+    assert_eq!(list["items"][0]["spec"]["version"], "v1");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::schema::{Field, Format, Merge, Ownership};
+use crate::schema::{Field, Format, Merge, Ownership, Presence};
 
 fn field(name: &str, node: Node, strategic: Strategic) -> Field {
     Field {
@@ -11,6 +11,7 @@ fn field(name: &str, node: Node, strategic: Strategic) -> Field {
         node,
         required: false,
         merge: Merge { ownership: Ownership::Plain, strategic },
+        presence: Presence::Optional,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::schema::{Compiler, Definitions, Merge};
+use crate::schema::{Compiler, Definitions, Merge, Presence};
 
 fn schema() -> Node {
     let sources = json!({
@@ -38,6 +38,7 @@ fn schema() -> Node {
         definitions: &mut definitions,
         atomic: &|_| false,
         merge: &|_, _, _| Merge::PLAIN,
+        presence: &|_, _| Presence::Optional,
     };
     compiler.named("a.v1.Thing")
 }

@@ -14,7 +14,7 @@ use super::{
     fields::{below, each, int, is_set, list, map, map_mut, non_negative, one_of, required, text, within},
     selector, template,
 };
-use crate::resources::Strategy;
+use crate::resources::{Generation, Strategy};
 
 /// The rules of horizontal pod autoscalers.
 pub(in crate::resources) const STRATEGY: Strategy = Strategy {
@@ -28,6 +28,7 @@ pub(in crate::resources) const STRATEGY: Strategy = Strategy {
             });
         }
     },
+    generation: Generation::COUNTED,
     ..Strategy::PLAIN
 };
 

@@ -21,7 +21,7 @@ use windlass_machinery::{field::Errors, names, object::Object};
 pub(super) use self::container::validate_ephemeral;
 use super::fields::{
     below, dns_label, each, int, is_set, labels, list, malformed, map, maps, must_be, one_of, qualified,
-    required, subdomain, text, texts, truth, within,
+    subdomain, text, texts, truth, within,
 };
 
 /// The fields of a volume that say where its files come from.
@@ -96,9 +96,6 @@ pub(super) fn validate(spec: &Object, claims: &[&str], errors: &mut Errors) {
     validate_names(spec, errors);
     scheduling::validate(spec, errors);
     within(spec, "securityContext", errors, |context, errors| security::validate_pod(spec, context, errors));
-    each(spec, "imagePullSecrets", errors, |reference, errors| {
-        required(reference, &["name"], errors);
-    });
     if let Some(seconds) = int(spec, "activeDeadlineSeconds").filter(|s| !(1..=MOST_SECONDS).contains(s)) {
         let detail = format!("must be between 1 and {MOST_SECONDS}, inclusive");
         errors.invalid("activeDeadlineSeconds", &seconds.into(), detail);
