@@ -117,6 +117,7 @@ impl ApiServer {
                 versions: Arc::new(Versions::new(webhooks)),
                 rights,
                 unrestricted: config.unrestricted_update,
+                continue_ttl: config.continue_ttl,
             },
             fairness: Fairness::new(&config, metrics.flows.clone()),
             bodies: Bodies::default(),
