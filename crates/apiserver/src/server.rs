@@ -33,7 +33,7 @@ use crate::{
     crd::{self, Definitions},
     discovery::Discovery,
     health,
-    http::{Body, Query, Route, Target, route},
+    http::{Body, Query, Route, Style, Target, route},
     metrics::{Labels, Metrics},
     openapi::Documents,
     registry::{Registry, Versions},
@@ -161,6 +161,9 @@ impl ApiServer {
         if let Some(trail) = call.trail.take() {
             response = trail.end(response).await;
         }
+        if let Some(style) = call.style.take() {
+            response = style.apply(response);
+        }
         let headers = response.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
@@ -201,6 +204,7 @@ impl ApiServer {
         let route = route(&call.path, &catalog);
         let labels = route.as_ref().map_or_else(|| Labels::other(call), |route| Labels::of(call, route));
         let is_watch = labels.verb == "WATCH";
+        let style = Style::for_route(route.as_ref(), &call.headers, &call.query);
         let outcome = match self.admit(call, peer, route, body).await {
             Err(status) => Err(status),
             Ok(Admitted { allowed, body, seat, timeout, _room }) => {
@@ -226,6 +230,8 @@ impl ApiServer {
                 }
             }
         };
+        // Each line of a watch is an event.
+        call.style = style.filter(|_| !is_watch || outcome.is_err());
         let mut response = outcome.unwrap_or_else(|mut status| {
             call.warnings.append(&mut status.warnings);
             failure(&status)
@@ -409,6 +415,8 @@ pub(crate) struct Call {
     pub(crate) audit_id: String,
     /// What the audit log is told, where it is.
     pub(crate) trail: Option<Box<Trail>>,
+    /// How it is answered to people.
+    style: Option<Style>,
     /// Why it is refused, whoever asks.
     refused: Option<Refused>,
 }
@@ -431,6 +439,7 @@ impl Call {
             uri,
             audit_id: String::new(),
             trail: None,
+            style: None,
             refused: extensions.remove(),
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())

@@ -5,6 +5,7 @@ mod connection;
 mod forms;
 mod guests;
 mod path;
+mod print;
 mod query;
 mod serve;
 
@@ -15,9 +16,10 @@ pub use self::{
 };
 pub(crate) use self::{
     forms::{
-        Encoding, Form, TAKEN_OF_CUSTOM, media_type, of_body, of_objects, takes_gzip,
+        Encoding, Form, TAKEN_OF_CUSTOM, accepted, check_stream, media_type, of_body, of_objects, takes_gzip,
         wants_aggregated_discovery,
     },
     path::{Route, Target, route},
+    print::Style,
     query::{Query, is_dry_run},
 };

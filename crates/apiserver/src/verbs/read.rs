@@ -13,7 +13,7 @@ use super::{json, object, rendering};
 use crate::{
     access::Permit,
     bulk::{bulk, give_way},
-    http::{Body, Query, Target, takes_gzip},
+    http::{Body, Query, Style, Target, check_stream, takes_gzip},
     registry::{ListOptions, Listing, Rendering, Selection, WatchOptions, list, watch_stream},
     server::{ApiServer, Call},
     status::{Outcome, Status},
@@ -49,7 +49,7 @@ async fn send(call: &Call, mut listing: Listing, rendering: Rendering) -> Respon
         out.extend_from_slice(b"]}");
         return json(StatusCode::OK, out);
     }
-    let gzip = takes_gzip(&call.headers);
+    let gzip = takes_gzip(&call.headers) && Style::of(&call.headers, &call.query).is_none();
     let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
     let sending = Sending { listing, rendering, encoder, made: Some(out), last: Bytes::new(), more: true };
     let chunks = stream::unfold(sending, move |mut sending| async move {
@@ -219,6 +219,7 @@ fn check_watch_rule(query: &Query, rule: &str, errors: &mut Errors) {
 
 /// Changes as they happen.
 pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> Outcome<Response<Body>> {
+    check_stream(&call.headers)?;
     check_list_options(call, true)?;
     let query = &call.query;
     let revision = revision(query.get("resourceVersion"))?;
