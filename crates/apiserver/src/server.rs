@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Request, Response, header};
+use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 use windlass_access::{
     User,
@@ -33,7 +34,7 @@ use crate::{
     crd::{self, Definitions},
     discovery::Discovery,
     health,
-    http::{Body, Query, Route, Style, Target, route},
+    http::{Body, Query, Route, Style, Target, route, take_bearer},
     metrics::{Labels, Metrics},
     openapi::Documents,
     registry::{Registry, Versions},
@@ -396,6 +397,8 @@ struct Admitted {
 /// One request, apart from its body.
 pub(crate) struct Call {
     is_http1: bool,
+    /// Whether its connection can go on in another protocol.
+    pub(crate) may_switch: bool,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -424,9 +427,15 @@ pub(crate) struct Call {
 impl Call {
     /// A request of nobody in particular yet, and the connection it came over.
     fn of(head: http::request::Parts) -> (Self, Peer) {
-        let http::request::Parts { method, uri, headers, version, mut extensions, .. } = head;
+        let http::request::Parts { method, uri, mut headers, version, mut extensions, .. } = head;
+        let mut refused = extensions.remove();
+        if let Err(why) = take_bearer(&mut headers) {
+            tracing::debug!(why, "credentials refused");
+            refused.get_or_insert_with(|| Refused(Status::unauthorized()));
+        }
         let call = Call {
             is_http1: version < http::Version::HTTP_2,
+            may_switch: extensions.get::<OnUpgrade>().is_some(),
             method,
             path: uri.path().to_owned(),
             query: Query::parse(uri.query()),
@@ -440,7 +449,7 @@ impl Call {
             audit_id: String::new(),
             trail: None,
             style: None,
-            refused: extensions.remove(),
+            refused,
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }

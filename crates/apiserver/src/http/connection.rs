@@ -2,13 +2,14 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Method, Request, Response, Version};
-use hyper::{body::Incoming, service::service_fn};
+use http::{Method, Request, Response, StatusCode, Version};
+use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::ClientCertVerifier,
@@ -21,7 +22,11 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use windlass_access::{User, authn::Peer, localhost::Guard};
 
-use super::guests::{Heard, Order, Seat, Tracked};
+use super::{
+    Body,
+    guests::{Heard, Order, Seat, Tracked},
+    websocket::Switched,
+};
 use crate::{
     server::{ApiServer, Nobody, Refused},
     status::Status,
@@ -102,8 +107,8 @@ pub(super) async fn connection(
         }
         Entrance::Plain(guard) => {
             let peer = Peer { address: Some(address), is_plain: true, ..Peer::default() };
-            return exchange(server, stream, Arrived { peer, address, guard, seat }, None, false, stop_rx)
-                .await;
+            let arrived = Arrived { peer, address, guard, seat, switched: Mutex::default() };
+            return exchange(server, stream, arrived, None, false, stop_rx).await;
         }
     };
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
@@ -134,7 +139,8 @@ pub(super) async fn connection(
         seat.know();
     }
     let is_http1 = stream.get_ref().1.alpn_protocol() != Some(b"h2");
-    exchange(server, stream, Arrived { peer, address, guard: None, seat }, believed, is_http1, stop_rx).await;
+    let arrived = Arrived { peer, address, guard: None, seat, switched: Mutex::default() };
+    exchange(server, stream, arrived, believed, is_http1, stop_rx).await;
 }
 
 /// Who has come, and how.
@@ -143,6 +149,8 @@ struct Arrived {
     address: SocketAddr,
     guard: Option<Guard>,
     seat: Arc<Seat>,
+    /// What goes on over the connection once HTTP is done with it.
+    switched: Mutex<Option<Switched>>,
 }
 
 /// Requests and answers, until one side has enough.
@@ -180,14 +188,14 @@ async fn exchange(
     loop {
         tokio::select! {
             outcome = connection.as_mut() => {
-                if let Err(error) = outcome {
-                    tracing::debug!(%address, error = %crate::chain(&*error), "connection ended");
+                match outcome {
+                    Err(error) => {
+                        return tracing::debug!(%address, error = %crate::chain(&*error), "connection ended");
+                    }
+                    Ok(()) => break,
                 }
-                return;
             }
-            () = disbelieved.as_mut() => {
-                return tracing::info!(%address, "cut off: the client's certificate is believed no more");
-            }
+            () = disbelieved.as_mut() => return tracing::info!(%address, DISBELIEVED),
             _ = stop_rx.wait_for(|stop| *stop), if !is_stopping => {
                 is_stopping = true;
                 connection.as_mut().graceful_shutdown();
@@ -195,13 +203,22 @@ async fn exchange(
             order = guest.told() => match order {
                 Order::Stay => {}
                 Order::Leave => connection.as_mut().graceful_shutdown(),
-                Order::Cut => {
-                    return tracing::debug!(%address, "cut off: the client does not read, says nothing, or asks in vain");
-                }
+                Order::Cut => return tracing::debug!(%address, IDLE_OR_ABUSIVE),
             }
         }
     }
+    let Some(switched) = arrived.switched.lock().take() else { return };
+    let cut = async { while guest.told().await != Order::Cut {} };
+    tokio::select! {
+        () = switched.run() => {}
+        () = disbelieved.as_mut() => tracing::info!(%address, DISBELIEVED),
+        () = cut => tracing::debug!(%address, IDLE_OR_ABUSIVE),
+    }
 }
+
+/// Why connections are cut.
+const DISBELIEVED: &str = "cut off: the client's certificate is believed no more";
+const IDLE_OR_ABUSIVE: &str = "cut off: the client does not read, says nothing, or asks in vain";
 
 async fn answer(
     server: &Arc<ApiServer>,
@@ -225,12 +242,20 @@ async fn answer(
         request = Request::from_parts(head, body);
     }
     request.extensions_mut().insert(peer);
+    let upgrade = request.extensions().get::<OnUpgrade>().cloned();
     let response = server.handle(request).await;
     match response.extensions().get::<Nobody>().is_some() {
         false => arrived.seat.know(),
         // One answer to strangers over HTTP/2, whose connections are worth a hundred of HTTP/1.1.
         true if version == Version::HTTP_2 => guest.order(Order::Leave),
         true => {}
+    }
+    if let (StatusCode::SWITCHING_PROTOCOLS, Some(upgrade)) = (response.status(), upgrade) {
+        let (head, body) = response.into_parts();
+        *arrived.switched.lock() = Some(Switched { upgrade, body: guest.track(body, busy) });
+        let mut busy = guest.begin(true);
+        busy.done();
+        return Response::from_parts(head, guest.track(Body::empty(), busy));
     }
     if is_head {
         busy.done();

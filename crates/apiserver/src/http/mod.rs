@@ -8,6 +8,7 @@ mod path;
 mod print;
 mod query;
 mod serve;
+mod websocket;
 
 pub use self::{
     body::Body,
@@ -22,4 +23,5 @@ pub(crate) use self::{
     path::{Route, Target, route},
     print::Style,
     query::{Query, is_dry_run},
+    websocket::{Handshake, refuse, take_bearer},
 };

@@ -23,3 +23,4 @@ mod subresources;
 mod unrestricted;
 mod updating;
 mod watching;
+mod wire;
