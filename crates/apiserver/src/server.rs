@@ -16,7 +16,7 @@ use http::{HeaderValue, Method, Request, Response, header};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 use windlass_access::{
-    User,
+    Attributes, User, Wanted,
     authn::{Peer, Shown},
     rbac::Grant,
 };
@@ -43,7 +43,7 @@ use crate::{
     status::{Outcome, Status},
     verbs::{
         self,
-        body::{self, Bodies, Room},
+        body::{self, Bodies, Room, Sent},
     },
     webhook::{StoredServices, Webhooks},
 };
@@ -237,7 +237,7 @@ impl ApiServer {
             call.warnings.append(&mut status.warnings);
             failure(&status)
         });
-        if let Some(flow) = &call.flow {
+        if let Some((flow, _)) = &call.flow {
             flow.stamp(response.headers_mut());
         }
         for warning in call.warnings.iter().take(MOST_WARNINGS) {
@@ -261,15 +261,8 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
-        let (allowed, most) = match self.judge(call, peer, route).await {
-            Ok(judged) => judged,
-            Err(status) => {
-                if call.is_http1 {
-                    body::drain(sent).await;
-                }
-                return Err(status);
-            }
-        };
+        let sent = Sent::new(sent, call.is_http1 && call.headers.contains_key(header::EXPECT));
+        let (allowed, most) = self.judge(call, peer, route).await?;
         let begun = Instant::now();
         let (body, _room) = match allowed.route() {
             Route::Resource(_) if !matches!(call.method, Method::GET | Method::HEAD) => {
@@ -309,6 +302,9 @@ impl ApiServer {
             call.judged(None);
             return Err(status);
         }
+        let path = || Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) };
+        let attributes = route.as_ref().map_or_else(path, |route| route.wanted(call));
+        call.flow = Some(self.fairness.classify(&call.user, &attributes));
         let Some(route) = route else {
             let outcome = self.access.authorize_path(call);
             call.judged(outcome.as_ref().ok());
@@ -410,8 +406,8 @@ pub(crate) struct Call {
     pub(crate) peer: Peer,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
-    /// How fairness has classified it.
-    pub(crate) flow: Option<Arc<Flow>>,
+    /// How fairness has classified it, and which flow of that it is.
+    pub(crate) flow: Option<(Arc<Flow>, u64)>,
     /// As the client sent it.
     pub(crate) uri: http::Uri,
     /// What the lines of one request in the audit log have in common.

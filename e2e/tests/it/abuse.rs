@@ -25,6 +25,7 @@ use self::wire::{
     WINDOW_UPDATE, field, frame, request, until_cut,
 };
 
+mod curl;
 mod wire;
 
 /// Ten seconds, and some for a machine that runs other tests as well.

@@ -2,7 +2,8 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Method, Request, Response, StatusCode, Version, header};
+use http_body::Body as _;
 use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -259,9 +260,19 @@ async fn answer(
     }
     if is_head {
         busy.done();
+        return head_of(response).map(|body| guest.track(body, busy));
     }
     // The body may outlive this: it keeps the connection busy until it is sent.
     response.map(|body| guest.track(body, busy))
+}
+
+/// An answer without its body, which says how long that would have been: over HTTP/2, nobody else leaves it out.
+fn head_of(response: Response<Body>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    if let Some(n_bytes) = body.size_hint().exact() {
+        head.headers.entry(header::CONTENT_LENGTH).or_insert(n_bytes.into());
+    }
+    Response::from_parts(head, Body::empty())
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

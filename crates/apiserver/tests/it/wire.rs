@@ -1,5 +1,6 @@
 //! Over real sockets: what depends on how requests and answers travel.
 
+mod http2;
 mod websocket;
 
 use std::{net::SocketAddr, sync::Arc};
