@@ -5,9 +5,6 @@
 
 use std::{
     collections::HashMap,
-    env,
-    ffi::OsString,
-    fs,
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -17,15 +14,10 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    foreign::{GO_HINT, chosen, go_program, must_succeed, workshop},
+    foreign::{GO_HINT, JAVA_HINT, go_program, java_program},
     process::{PATIENCE, Running},
     server::Server,
 };
-
-const JAVA: &str = "WINDLASS_JAVA";
-const MAVEN: &str = "WINDLASS_MVN";
-const JAVA_HINT: &str =
-    "put a JDK 11 or newer and Maven on the PATH, or name them in WINDLASS_JAVA and WINDLASS_MVN";
 
 /// Which SDK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +64,7 @@ impl Server {
         let (host, port) = address.rsplit_once(':').expect("an address has a port");
         let (mut command, hint) = match sdk {
             Sdk::Go => (go(), GO_HINT),
-            Sdk::Java => (java(), JAVA_HINT),
+            Sdk::Java => (java_program("opensergo-java", &sources("java")), JAVA_HINT),
         };
         command.args([host, port]).current_dir(self.directory());
         Subscriber {
@@ -233,55 +225,4 @@ fn go() -> Command {
     // While it has no stream this SDK looks for one without a pause, on all cores that it may use.
     command.env("GOMAXPROCS", "1");
     command
-}
-
-fn java() -> Command {
-    static BUILT: OnceLock<OsString> = OnceLock::new();
-    let mut command = Command::new(chosen(JAVA, "java"));
-    // Starting fast matters more here than running fast.
-    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m", "-cp"]);
-    command.arg(BUILT.get_or_init(java_classes)).arg("Driver");
-    command
-}
-
-/// Where Java finds the driver and what it needs. It is made again when its sources have changed.
-#[track_caller]
-fn java_classes() -> OsString {
-    let (sources, home) = (sources("java"), workshop().join("opensergo-java"));
-    let text = |name: &str| fs::read_to_string(sources.join(name)).expect("it is part of the sources");
-    let (wanted, done) = (text("pom.xml") + &text("Driver.java"), home.join("made-of.txt"));
-    let (libraries, classes) = (home.join("libraries"), home.join("classes"));
-    let made = fs::read_to_string(&done).is_ok_and(|made| made == wanted);
-    if !made {
-        // It is not there the first time.
-        let _ = fs::remove_dir_all(&home);
-        let mut fetch = Command::new(chosen(MAVEN, "mvn"));
-        fetch.args([
-            "--quiet",
-            "--batch-mode",
-            "-Dstyle.color=never",
-            "dependency:copy-dependencies",
-            "--file",
-        ]);
-        fetch.arg(sources.join("pom.xml")).arg(option("-DoutputDirectory=", &libraries));
-        must_succeed(&mut fetch, JAVA_HINT);
-    }
-    let jars = fs::read_dir(&libraries).expect("Maven has made it");
-    let mut path: Vec<PathBuf> = jars.map(|jar| jar.expect("a file").path()).collect();
-    path.sort();
-    path.insert(0, classes.clone());
-    let path = env::join_paths(path).expect("no colons in names");
-    if !made {
-        let mut compile = Command::new(chosen(JAVA, "java"));
-        compile.args(["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d"]).arg(&classes);
-        must_succeed(compile.arg("-cp").arg(&path).arg(sources.join("Driver.java")), JAVA_HINT);
-        fs::write(&done, wanted).expect("the folder is ours");
-    }
-    path
-}
-
-fn option(name: &str, value: &Path) -> OsString {
-    let mut option = OsString::from(name);
-    option.push(value);
-    option
 }

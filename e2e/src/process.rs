@@ -83,6 +83,11 @@ impl Running {
         });
     }
 
+    /// Tells it that nothing more will be told, which is what some wait for to end.
+    pub fn hang_up(&mut self) {
+        self.input = None;
+    }
+
     /// The next line it prints that contains `text`.
     ///
     /// # Panics

@@ -24,6 +24,9 @@ pub struct Config {
     /// Connections at once. Below a few thousand, large fleets of watchers would not fit; each costs some 20 KiB
     /// and a file descriptor, of which the store must be left some.
     pub max_connections: usize,
+    /// How long a list can be gone on with from where its first page left off, even if what it showed is still known.
+    /// As in Kubernetes, so that clients meet there what they meet here.
+    pub continue_ttl: Duration,
     /// How long events are kept.
     pub event_ttl: Duration,
     /// Where cluster IPs of services come from.
@@ -57,6 +60,7 @@ impl Default for Config {
             max_inflight_reads: 400,
             max_inflight_writes: 200,
             max_connections: 20_000,
+            continue_ttl: Duration::from_secs(300),
             event_ttl: Duration::from_secs(3600),
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
             node_ports: 30000..=32767,

@@ -13,9 +13,10 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, Request, Response, header};
+use hyper::upgrade::OnUpgrade;
 use tokio::sync::watch;
 use windlass_access::{
-    User,
+    Attributes, User, Wanted,
     authn::{Peer, Shown},
     rbac::Grant,
 };
@@ -33,7 +34,7 @@ use crate::{
     crd::{self, Definitions},
     discovery::Discovery,
     health,
-    http::{Body, Query, Route, Target, route},
+    http::{Body, Query, Route, Style, Target, route, take_bearer},
     metrics::{Labels, Metrics},
     openapi::Documents,
     registry::{Registry, Versions},
@@ -42,7 +43,7 @@ use crate::{
     status::{Outcome, Status},
     verbs::{
         self,
-        body::{self, Bodies, Room},
+        body::{self, Bodies, Room, Sent},
     },
     webhook::{StoredServices, Webhooks},
 };
@@ -117,6 +118,7 @@ impl ApiServer {
                 versions: Arc::new(Versions::new(webhooks)),
                 rights,
                 unrestricted: config.unrestricted_update,
+                continue_ttl: config.continue_ttl,
             },
             fairness: Fairness::new(&config, metrics.flows.clone()),
             bodies: Bodies::default(),
@@ -160,6 +162,9 @@ impl ApiServer {
         if let Some(trail) = call.trail.take() {
             response = trail.end(response).await;
         }
+        if let Some(style) = call.style.take() {
+            response = style.apply(response);
+        }
         let headers = response.headers_mut();
         headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
@@ -200,6 +205,7 @@ impl ApiServer {
         let route = route(&call.path, &catalog);
         let labels = route.as_ref().map_or_else(|| Labels::other(call), |route| Labels::of(call, route));
         let is_watch = labels.verb == "WATCH";
+        let style = Style::for_route(route.as_ref(), &call.headers, &call.query);
         let outcome = match self.admit(call, peer, route, body).await {
             Err(status) => Err(status),
             Ok(Admitted { allowed, body, seat, timeout, _room }) => {
@@ -225,11 +231,13 @@ impl ApiServer {
                 }
             }
         };
+        // Each line of a watch is an event.
+        call.style = style.filter(|_| !is_watch || outcome.is_err());
         let mut response = outcome.unwrap_or_else(|mut status| {
             call.warnings.append(&mut status.warnings);
             failure(&status)
         });
-        if let Some(flow) = &call.flow {
+        if let Some((flow, _)) = &call.flow {
             flow.stamp(response.headers_mut());
         }
         for warning in call.warnings.iter().take(MOST_WARNINGS) {
@@ -253,15 +261,8 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
-        let (allowed, most) = match self.judge(call, peer, route).await {
-            Ok(judged) => judged,
-            Err(status) => {
-                if call.is_http1 {
-                    body::drain(sent).await;
-                }
-                return Err(status);
-            }
-        };
+        let sent = Sent::new(sent, call.is_http1 && call.headers.contains_key(header::EXPECT));
+        let (allowed, most) = self.judge(call, peer, route).await?;
         let begun = Instant::now();
         let (body, _room) = match allowed.route() {
             Route::Resource(_) if !matches!(call.method, Method::GET | Method::HEAD) => {
@@ -301,6 +302,9 @@ impl ApiServer {
             call.judged(None);
             return Err(status);
         }
+        let path = || Attributes { verb: call.method_verb(), wanted: Wanted::Path(&call.path) };
+        let attributes = route.as_ref().map_or_else(path, |route| route.wanted(call));
+        call.flow = Some(self.fairness.classify(&call.user, &attributes));
         let Some(route) = route else {
             let outcome = self.access.authorize_path(call);
             call.judged(outcome.as_ref().ok());
@@ -389,6 +393,8 @@ struct Admitted {
 /// One request, apart from its body.
 pub(crate) struct Call {
     is_http1: bool,
+    /// Whether its connection can go on in another protocol.
+    pub(crate) may_switch: bool,
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -400,14 +406,16 @@ pub(crate) struct Call {
     pub(crate) peer: Peer,
     /// Advice for the client.
     pub(crate) warnings: Vec<String>,
-    /// How fairness has classified it.
-    pub(crate) flow: Option<Arc<Flow>>,
+    /// How fairness has classified it, and which flow of that it is.
+    pub(crate) flow: Option<(Arc<Flow>, u64)>,
     /// As the client sent it.
     pub(crate) uri: http::Uri,
     /// What the lines of one request in the audit log have in common.
     pub(crate) audit_id: String,
     /// What the audit log is told, where it is.
     pub(crate) trail: Option<Box<Trail>>,
+    /// How it is answered to people.
+    style: Option<Style>,
     /// Why it is refused, whoever asks.
     refused: Option<Refused>,
 }
@@ -415,9 +423,15 @@ pub(crate) struct Call {
 impl Call {
     /// A request of nobody in particular yet, and the connection it came over.
     fn of(head: http::request::Parts) -> (Self, Peer) {
-        let http::request::Parts { method, uri, headers, version, mut extensions, .. } = head;
+        let http::request::Parts { method, uri, mut headers, version, mut extensions, .. } = head;
+        let mut refused = extensions.remove();
+        if let Err(why) = take_bearer(&mut headers) {
+            tracing::debug!(why, "credentials refused");
+            refused.get_or_insert_with(|| Refused(Status::unauthorized()));
+        }
         let call = Call {
             is_http1: version < http::Version::HTTP_2,
+            may_switch: extensions.get::<OnUpgrade>().is_some(),
             method,
             path: uri.path().to_owned(),
             query: Query::parse(uri.query()),
@@ -430,7 +444,8 @@ impl Call {
             uri,
             audit_id: String::new(),
             trail: None,
-            refused: extensions.remove(),
+            style: None,
+            refused,
         };
         (call, extensions.remove::<Peer>().unwrap_or_default())
     }

@@ -24,7 +24,7 @@ pub(crate) fn render(address: SocketAddr, pki: &Pki, given: &Given) -> String {
         None => String::new(),
     };
     let cert = BASE64_STANDARD.encode(&pki.admin.cert);
-    let key = BASE64_STANDARD.encode(&pki.admin.key);
+    let key = BASE64_STANDARD.encode(pki::sec1(&pki.admin.key));
     format!(
         "apiVersion: v1
 kind: Config

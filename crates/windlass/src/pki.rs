@@ -13,10 +13,12 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
+use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::{
@@ -108,6 +110,34 @@ pub(crate) fn name_for(pem: &str, address: IpAddr) -> Option<String> {
         Some(rest) => format!("windlass.{rest}"),
         None => name,
     })
+}
+
+/// The key of an identity as all clients read it: PKCS#8 as it is made here, put into the form of SEC 1
+/// (`BEGIN EC PRIVATE KEY`), which is what the field's kubeconfigs hold. Other keys stay as they are.
+pub(crate) fn sec1(pem: &str) -> String {
+    // Both forms of a key on P-256 have fixed lengths: the scalar, and behind it the public key.
+    const PKCS8: &[u8] =
+        b"\x30\x81\x87\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\
+                           \x03\x01\x07\x04\x6d\x30\x6b\x02\x01\x01\x04\x20";
+    const SEC1: &[u8] = b"\x30\x77\x02\x01\x01\x04\x20";
+    const CURVE: &[u8] = b"\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
+    let Ok(PrivateKeyDer::Pkcs8(key)) = PrivateKeyDer::from_pem_slice(pem.as_bytes()) else {
+        return pem.to_owned();
+    };
+    match key.secret_pkcs8_der().strip_prefix(PKCS8).and_then(|rest| rest.split_at_checked(32)) {
+        Some((scalar, public)) if public.len() == 70 => {
+            let der = [SEC1, scalar, CURVE, public].concat();
+            pem_block("EC PRIVATE KEY", &der)
+        }
+        _ => pem.to_owned(),
+    }
+}
+
+/// What is between two lines of dashes.
+pub(crate) fn pem_block(label: &str, der: &[u8]) -> String {
+    let text = BASE64_STANDARD.encode(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(64).filter_map(|line| str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
 /// Who signs.

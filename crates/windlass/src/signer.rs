@@ -7,7 +7,6 @@
 use std::{fmt, path::Path, time::Duration};
 
 use anyhow::{Context, anyhow};
-use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use rcgen::{KeyPair, SigningKey};
 use windlass_apiserver::{Asked, Signer};
@@ -17,6 +16,8 @@ use x509_parser::{
     pem::parse_x509_pem,
     prelude::{FromDer, X509Certificate},
 };
+
+use crate::pki::pem_block;
 
 #[cfg(test)]
 mod tests;
@@ -117,7 +118,7 @@ impl Authority {
         let signature = self.key.sign(&to_be_signed).context("cannot sign")?;
         let certificate =
             der(SEQUENCE, &[&to_be_signed, &ECDSA_SHA256, &der(BIT_STRING, &[&[0], &signature])]);
-        Ok(in_pem(&certificate))
+        Ok(pem_block("CERTIFICATE", &certificate))
     }
 
     fn extensions(&self, (signs, enciphers): (bool, bool)) -> Vec<u8> {
@@ -180,10 +181,4 @@ fn time(second: i64) -> anyhow::Result<Vec<u8>> {
         true => der(UTC_TIME, &[moment.strftime("%y%m%d%H%M%SZ").to_string().as_bytes()]),
         false => der(GENERALIZED_TIME, &[moment.strftime("%Y%m%d%H%M%SZ").to_string().as_bytes()]),
     })
-}
-
-fn in_pem(der: &[u8]) -> String {
-    let text = BASE64_STANDARD.encode(der);
-    let lines: Vec<&str> = (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
-    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }

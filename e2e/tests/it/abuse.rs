@@ -25,6 +25,7 @@ use self::wire::{
     WINDOW_UPDATE, field, frame, request, until_cut,
 };
 
+mod curl;
 mod wire;
 
 /// Ten seconds, and some for a machine that runs other tests as well.
@@ -211,9 +212,13 @@ async fn answers_that_nobody_reads_end_and_slow_readers_get_theirs() {
     let n_before = server.n_sockets();
     let healthy = Healthy::new(dialer.clone());
     let mut held = vec![];
-    for _ in 0..4 {
+    // Lists, watches, and watches over WebSocket.
+    let switch = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                  sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+    for (query, headers) in [("", ""), ("", ""), ("?watch=1", ""), ("?watch=1", switch), ("?watch=1", switch)]
+    {
         let mut stream = dialer.tls(As::Admin, "http/1.1").await;
-        let get = format!("GET {CONFIG_MAPS} HTTP/1.1\r\nhost: a\r\n\r\n");
+        let get = format!("GET {CONFIG_MAPS}{query} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
         stream.write_all(get.as_bytes()).await.expect("it reads");
         held.push(stream);
     }

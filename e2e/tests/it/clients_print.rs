@@ -1,4 +1,4 @@
-//! Clients that are programs of their own: client-go, Python and kubectl. They print what they are told.
+//! Clients that are programs of their own: client-go, Python, fabric8 and kubectl. They print what they are told.
 
 use serde_json::Value;
 use windlass_e2e::{Running, Server};
@@ -66,6 +66,66 @@ fn the_python_client_creates_patches_pages_and_deletes() {
     let (printed, status) = server.python("pages", &["default"]).finish();
     assert!(status.success(), "it ended with {status}");
     assert_eq!(printed, "PAGES 25 1\n", "25 objects, all pages of one revision");
+}
+
+/// Answers to watches with this code, since the server was started.
+async fn n_watches_answered(server: &Server, code: u16) -> u64 {
+    let metrics = server.kubectl("get --raw /metrics").ok();
+    let is_wanted = |line: &&str| {
+        line.starts_with("apiserver_request_total{")
+            && [
+                "verb=\"WATCH\"",
+                "resource=\"configmaps\"",
+                "scope=\"namespace\"",
+                &format!("code=\"{code}\""),
+            ]
+            .iter()
+            .all(|label| line.contains(label))
+    };
+    let lines = metrics.lines().filter(is_wanted);
+    lines.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().expect("a number")).sum()
+}
+
+/// fabric8's client watches over WebSocket unless it is told otherwise.
+async fn fabric8_is_told_of_every_change_once(what: &str) {
+    let mut server = Server::start();
+    check(&mut server, |server| server.fabric8(what, &["default", END])).await;
+    let (switched, plain) = (n_watches_answered(&server, 101).await, n_watches_answered(&server, 200).await);
+    assert!(switched >= 1 && plain == 0, "{switched} watches over WebSocket, {plain} over HTTP");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_websocket_watch_of_fabric8_goes_on_over_a_restart() {
+    fabric8_is_told_of_every_change_once("watch").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_informer_of_fabric8_is_told_of_every_change_once_over_a_restart() {
+    fabric8_is_told_of_every_change_once("inform").await;
+}
+
+#[test]
+fn candidates_of_fabric8_lead_one_after_the_other() {
+    let server = Server::start();
+    let stand = || {
+        let mut candidate = server.fabric8("lead", &["default", "election"]);
+        candidate.line_with("STANDING");
+        candidate
+    };
+    let mut first = stand();
+    first.line_with("LEADING");
+    let mut second = stand();
+    let holder = || server.kubectl("get lease election -o jsonpath={.spec.holderIdentity}").ok();
+    let led = holder();
+    assert!(first.seen().contains(&led), "{led} leads, but not by what it says: {}", first.seen());
+    assert!(!second.seen().contains("LEADING"), "{}", second.seen());
+    first.hang_up();
+    first.line_with("STOPPED");
+    second.line_with("LEADING");
+    assert!(second.seen().contains(&holder()), "{}", second.seen());
+    second.hang_up();
+    let (printed, status) = second.finish();
+    assert!(status.success(), "it ended with {status}: {printed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

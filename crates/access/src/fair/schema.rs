@@ -104,11 +104,11 @@ impl ResourceRule {
 impl NonResourceRule {
     fn matches(&self, verb: &str, path: &str) -> bool {
         let is_named = |named: &String| {
-            named == ALL
-                || named == path
-                || named
-                    .strip_suffix(ALL)
-                    .is_some_and(|above| above.ends_with('/') && path.starts_with(above))
+            // What is below a path is named with it, with or without a star.
+            let above = named.strip_suffix(ALL).unwrap_or(named);
+            let above = above.strip_suffix('/').unwrap_or(above);
+            let is_below = || path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
+            named == ALL || named == path || is_below()
         };
         has(&self.verbs, verb) && self.non_resource_urls.iter().any(is_named)
     }

@@ -537,6 +537,8 @@ fn rules_name_paths() {
             ("jane", &["x"], path("post", "/metrics"), false),
             ("jane", &["x"], path("get", "/openapi/v3/apis"), true),
             ("jane", &["x"], path("get", "/openapi"), false),
+            ("jane", &["x"], path("get", "/metrics/slis"), true),
+            ("jane", &["x"], path("get", "/metricss"), false),
             ("jane", &["x"], wants("get", "metrics", ""), false),
         ],
     );

@@ -2,13 +2,15 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Method, Request, Response, Version};
-use hyper::{body::Incoming, service::service_fn};
+use http::{Method, Request, Response, StatusCode, Version, header};
+use http_body::Body as _;
+use hyper::{body::Incoming, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::ClientCertVerifier,
@@ -21,7 +23,11 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use windlass_access::{User, authn::Peer, localhost::Guard};
 
-use super::guests::{Heard, Order, Seat, Tracked};
+use super::{
+    Body,
+    guests::{Heard, Order, Seat, Tracked},
+    websocket::Switched,
+};
 use crate::{
     server::{ApiServer, Nobody, Refused},
     status::Status,
@@ -102,8 +108,8 @@ pub(super) async fn connection(
         }
         Entrance::Plain(guard) => {
             let peer = Peer { address: Some(address), is_plain: true, ..Peer::default() };
-            return exchange(server, stream, Arrived { peer, address, guard, seat }, None, false, stop_rx)
-                .await;
+            let arrived = Arrived { peer, address, guard, seat, switched: Mutex::default() };
+            return exchange(server, stream, arrived, None, false, stop_rx).await;
         }
     };
     let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
@@ -134,7 +140,8 @@ pub(super) async fn connection(
         seat.know();
     }
     let is_http1 = stream.get_ref().1.alpn_protocol() != Some(b"h2");
-    exchange(server, stream, Arrived { peer, address, guard: None, seat }, believed, is_http1, stop_rx).await;
+    let arrived = Arrived { peer, address, guard: None, seat, switched: Mutex::default() };
+    exchange(server, stream, arrived, believed, is_http1, stop_rx).await;
 }
 
 /// Who has come, and how.
@@ -143,6 +150,8 @@ struct Arrived {
     address: SocketAddr,
     guard: Option<Guard>,
     seat: Arc<Seat>,
+    /// What goes on over the connection once HTTP is done with it.
+    switched: Mutex<Option<Switched>>,
 }
 
 /// Requests and answers, until one side has enough.
@@ -180,14 +189,14 @@ async fn exchange(
     loop {
         tokio::select! {
             outcome = connection.as_mut() => {
-                if let Err(error) = outcome {
-                    tracing::debug!(%address, error = %crate::chain(&*error), "connection ended");
+                match outcome {
+                    Err(error) => {
+                        return tracing::debug!(%address, error = %crate::chain(&*error), "connection ended");
+                    }
+                    Ok(()) => break,
                 }
-                return;
             }
-            () = disbelieved.as_mut() => {
-                return tracing::info!(%address, "cut off: the client's certificate is believed no more");
-            }
+            () = disbelieved.as_mut() => return tracing::info!(%address, DISBELIEVED),
             _ = stop_rx.wait_for(|stop| *stop), if !is_stopping => {
                 is_stopping = true;
                 connection.as_mut().graceful_shutdown();
@@ -195,13 +204,22 @@ async fn exchange(
             order = guest.told() => match order {
                 Order::Stay => {}
                 Order::Leave => connection.as_mut().graceful_shutdown(),
-                Order::Cut => {
-                    return tracing::debug!(%address, "cut off: the client does not read, says nothing, or asks in vain");
-                }
+                Order::Cut => return tracing::debug!(%address, IDLE_OR_ABUSIVE),
             }
         }
     }
+    let Some(switched) = arrived.switched.lock().take() else { return };
+    let cut = async { while guest.told().await != Order::Cut {} };
+    tokio::select! {
+        () = switched.run() => {}
+        () = disbelieved.as_mut() => tracing::info!(%address, DISBELIEVED),
+        () = cut => tracing::debug!(%address, IDLE_OR_ABUSIVE),
+    }
 }
+
+/// Why connections are cut.
+const DISBELIEVED: &str = "cut off: the client's certificate is believed no more";
+const IDLE_OR_ABUSIVE: &str = "cut off: the client does not read, says nothing, or asks in vain";
 
 async fn answer(
     server: &Arc<ApiServer>,
@@ -225,6 +243,7 @@ async fn answer(
         request = Request::from_parts(head, body);
     }
     request.extensions_mut().insert(peer);
+    let upgrade = request.extensions().get::<OnUpgrade>().cloned();
     let response = server.handle(request).await;
     match response.extensions().get::<Nobody>().is_some() {
         false => arrived.seat.know(),
@@ -232,11 +251,28 @@ async fn answer(
         true if version == Version::HTTP_2 => guest.order(Order::Leave),
         true => {}
     }
+    if let (StatusCode::SWITCHING_PROTOCOLS, Some(upgrade)) = (response.status(), upgrade) {
+        let (head, body) = response.into_parts();
+        *arrived.switched.lock() = Some(Switched { upgrade, body: guest.track(body, busy) });
+        let mut busy = guest.begin(true);
+        busy.done();
+        return Response::from_parts(head, guest.track(Body::empty(), busy));
+    }
     if is_head {
         busy.done();
+        return head_of(response).map(|body| guest.track(body, busy));
     }
     // The body may outlive this: it keeps the connection busy until it is sent.
     response.map(|body| guest.track(body, busy))
+}
+
+/// An answer without its body, which says how long that would have been: over HTTP/2, nobody else leaves it out.
+fn head_of(response: Response<Body>) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    if let Some(n_bytes) = body.size_hint().exact() {
+        head.headers.entry(header::CONTENT_LENGTH).or_insert(n_bytes.into());
+    }
+    Response::from_parts(head, Body::empty())
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

@@ -28,55 +28,113 @@ const TAKEN: &str = "application/json, application/yaml, application/vnd.kuberne
 /// What is understood in a request about custom resources.
 pub(crate) const TAKEN_OF_CUSTOM: &str = "application/json, application/yaml";
 
+/// What is given in an answer.
+const GIVEN: &str = "application/json, application/yaml";
+
+/// What is given as a stream.
+const GIVEN_AS_STREAM: &str = "application/json;stream=watch";
+
 /// One entry of an `Accept` header.
+#[derive(Default)]
 struct Wanted<'a> {
     media: &'a str,
     kind: &'a str,
     group: &'a str,
     version: &'a str,
+    is_pretty: bool,
+    is_stream: bool,
+    /// How much it is wanted, in thousandths.
+    quality: u16,
 }
 
-fn wanted(headers: &HeaderMap) -> impl Iterator<Item = Wanted<'_>> {
-    let values = headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(|entry| {
+impl<'a> Wanted<'a> {
+    fn new(entry: &'a str) -> Self {
         let mut parts = entry.split(';').map(str::trim);
-        let mut wanted = Wanted { media: parts.next().unwrap_or_default(), kind: "", group: "", version: "" };
+        let mut wanted =
+            Wanted { media: parts.next().unwrap_or_default(), quality: 1000, ..Wanted::default() };
         for part in parts {
             match part.split_once('=') {
                 Some(("as", kind)) => wanted.kind = kind,
                 Some(("g", group)) => wanted.group = group,
                 Some(("v", version)) => wanted.version = version,
+                Some(("pretty", is_pretty)) => wanted.is_pretty = is_pretty == "1",
+                Some(("stream", stream)) => wanted.is_stream = !stream.is_empty(),
+                Some(("q", quality)) => {
+                    wanted.quality =
+                        quality.parse().map_or(1000, |q: f32| (q.clamp(0.0, 1.0) * 1000.0) as u16);
+                }
                 _ => {}
             }
         }
         wanted
-    })
+    }
+
+    /// What it would be answered with, if it can be.
+    fn accepted(&self) -> Option<Accepted> {
+        // Protobuf is asked for with JSON as the second choice, which is what is given.
+        let encoding = match self.media {
+            "application/yaml" if !self.is_stream => Encoding::Yaml,
+            media if is_json(media) => Encoding::Json,
+            _ => return None,
+        };
+        let meta = self.group == "meta.k8s.io" && matches!(self.version, "v1" | "v1beta1");
+        let form = match self.kind {
+            "" => Form::Plain,
+            "Table" if meta => Form::Table,
+            "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => Form::Metadata,
+            _ => return None,
+        };
+        Some(Accepted { form, encoding, is_pretty: self.is_pretty })
+    }
+
+    /// What is wanted more comes first, and what is said more exactly.
+    fn rank(&self) -> (u16, bool) {
+        (self.quality, !self.media.ends_with('*'))
+    }
+}
+
+/// How an answer about objects is given.
+pub(crate) struct Accepted {
+    pub(crate) form: Form,
+    pub(crate) encoding: Encoding,
+    pub(crate) is_pretty: bool,
+}
+
+fn wanted(headers: &HeaderMap) -> impl Iterator<Item = Wanted<'_>> {
+    let values = headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(Wanted::new)
 }
 
 fn is_json(media: &str) -> bool {
     matches!(media, "" | "*/*" | "application/*" | "application/json")
 }
 
-/// The form of an answer about objects. `list` tells which kinds are asked for in lists and watches.
-pub(crate) fn of_objects(headers: &HeaderMap) -> Outcome<Form> {
-    let mut any = false;
+/// What is accepted of what is wanted; nothing if nothing can be.
+pub(crate) fn accepted(headers: &HeaderMap) -> Option<Accepted> {
+    if !headers.contains_key(http::header::ACCEPT) {
+        return Some(Accepted { form: Form::Plain, encoding: Encoding::Json, is_pretty: false });
+    }
+    let mut best: Option<((u16, bool), Accepted)> = None;
     for wanted in wanted(headers) {
-        any = true;
-        // Protobuf is asked for with JSON as the second choice, which is what is given.
-        if !is_json(wanted.media) {
-            continue;
-        }
-        let meta = wanted.group == "meta.k8s.io" && matches!(wanted.version, "v1" | "v1beta1");
-        match wanted.kind {
-            "" => return Ok(Form::Plain),
-            "Table" if meta => return Ok(Form::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => return Ok(Form::Metadata),
-            _ => {}
+        if best.as_ref().is_none_or(|(rank, _)| wanted.rank() > *rank)
+            && let Some(accepted) = wanted.accepted()
+        {
+            best = Some((wanted.rank(), accepted));
         }
     }
-    match any {
-        true => Err(Status::not_acceptable("application/json")),
-        false => Ok(Form::Plain),
+    best.map(|(_, accepted)| accepted)
+}
+
+/// The form of an answer about objects.
+pub(crate) fn of_objects(headers: &HeaderMap) -> Outcome<Form> {
+    accepted(headers).map(|accepted| accepted.form).ok_or_else(|| Status::not_acceptable(GIVEN))
+}
+
+/// Refuses a stream in a form that has none.
+pub(crate) fn check_stream(headers: &HeaderMap) -> Outcome<()> {
+    match accepted(headers) {
+        Some(Accepted { encoding: Encoding::Json, .. }) => Ok(()),
+        _ => Err(Status::not_acceptable(GIVEN_AS_STREAM)),
     }
 }
 

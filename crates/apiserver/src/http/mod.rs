@@ -5,8 +5,10 @@ mod connection;
 mod forms;
 mod guests;
 mod path;
+mod print;
 mod query;
 mod serve;
+mod websocket;
 
 pub use self::{
     body::Body,
@@ -15,9 +17,11 @@ pub use self::{
 };
 pub(crate) use self::{
     forms::{
-        Encoding, Form, TAKEN_OF_CUSTOM, media_type, of_body, of_objects, takes_gzip,
+        Encoding, Form, TAKEN_OF_CUSTOM, accepted, check_stream, media_type, of_body, of_objects, takes_gzip,
         wants_aggregated_discovery,
     },
     path::{Route, Target, route},
+    print::Style,
     query::{Query, is_dry_run},
+    websocket::{Handshake, refuse, take_bearer},
 };

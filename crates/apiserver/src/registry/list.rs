@@ -1,8 +1,9 @@
 //! Lists: pages of one revision, taken from immutable snapshots.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use windlass_store::{Entry, Read, ReadError, Revision, Snapshot};
 
@@ -37,29 +38,55 @@ pub(crate) struct ListOptions {
     pub(crate) exact: bool,
 }
 
+/// What tokens are called that are made here, which is what Kubernetes calls its own.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// The revision in a token whose own has been lost: the rest comes from a later one.
+const LATEST: i64 = -1;
+
 /// Where a list goes on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
-    /// The revision of all pages; 0 when it has been lost and the rest comes from a later one.
-    rv: u64,
-    /// The last key given, without the resource's prefix.
-    after: String,
+    v: String,
+    /// The revision of all pages, or [`LATEST`].
+    rv: i64,
+    /// The first key that is left, without the resource's prefix: the last one given, and a zero byte.
+    start: String,
+    /// When the first page was given, in milliseconds since 1970. A token that does not say is of long ago.
+    #[serde(default)]
+    at: i64,
     /// Objects that were left, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<usize>,
 }
 
 impl Token {
+    fn new(rv: i64, after: &str, at: i64, left: Option<usize>) -> Self {
+        Token { v: TOKEN_VERSION.to_owned(), rv, start: format!("{after}\0"), at, left }
+    }
+
     fn encode(&self) -> String {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
     fn decode(text: &str) -> Outcome<Self> {
-        let token = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        token.ok_or_else(|| {
+        let token = URL_SAFE_NO_PAD.decode(text).ok();
+        let token = token.and_then(|bytes| serde_json::from_slice::<Token>(&bytes).ok());
+        let is_fit = |token: &Token| token.v == TOKEN_VERSION && token.rv != 0 && token.after().is_some();
+        token.filter(is_fit).ok_or_else(|| {
             let shown: String = text.chars().take(100).collect();
-            Status::bad_request(format!("invalid continue token: {shown:?} was not given by this server"))
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {shown:?}"))
         })
+    }
+
+    /// The last key given, without the resource's prefix.
+    fn after(&self) -> Option<&str> {
+        self.start.strip_suffix('\0').filter(|after| !after.is_empty())
+    }
+
+    /// Whether the list it is of began so long ago that it is not gone on with.
+    fn is_old(&self, now: i64, most: Duration) -> bool {
+        now.saturating_sub(self.at) >= i64::try_from(most.as_millis()).unwrap_or(i64::MAX)
     }
 }
 
@@ -79,6 +106,14 @@ pub(crate) struct Listing {
     pub(crate) left: Option<usize>,
 }
 
+/// What is known from the pages before.
+struct Before {
+    /// When the first one was given.
+    begun: i64,
+    /// How many objects were left behind the last one, if there was one and it is known.
+    left: Option<Option<usize>>,
+}
+
 /// Where the objects of a list come from.
 #[derive(Clone)]
 enum Source {
@@ -92,17 +127,19 @@ impl Registry {
     /// Begins a list.
     pub(crate) async fn list(&self, resource: &Arc<Resource>, options: ListOptions) -> Outcome<Listing> {
         let ListOptions { namespace, selection, limit, token, revision, exact } = options;
+        let now = Timestamp::now().as_millisecond();
         let token = match token.as_str() {
             "" => None,
             text => Some(Token::decode(text)?),
         };
         let snapshot = match &token {
-            Some(token) => self.snapshot_for(token).await?,
+            Some(token) => self.snapshot_for(token, now).await?,
             None if exact => self.snapshot_at(revision.unwrap_or(0)).await?,
             None => self.fresh(revision).await?,
         };
         let range = selection.range(resource, &namespace);
-        let after = token.as_ref().map(|token| format!("{}{}", resource.prefix, token.after).into_bytes());
+        let after = token.as_ref().and_then(Token::after);
+        let after = after.map(|after| format!("{}{after}", resource.prefix).into_bytes());
         if after.as_ref().is_some_and(|after| !after.starts_with(range.as_bytes())) {
             return Err(Status::bad_request("invalid continue token: it belongs to another list"));
         }
@@ -126,9 +163,12 @@ impl Registry {
             listing.ask(kind, self.versions.webhooks(), limit).await?;
         }
         if limit > 0 {
-            let left = token.and_then(|token| token.left);
+            let before = Before {
+                begun: token.as_ref().filter(|token| token.rv != LATEST).map_or(now, |token| token.at),
+                left: token.as_ref().map(|token| token.left),
+            };
             listing = bulk(listing.is_long, async move {
-                listing.cut(limit, left).await;
+                listing.cut(limit, before).await;
                 listing
             })
             .await;
@@ -136,23 +176,24 @@ impl Registry {
         Ok(listing)
     }
 
-    async fn snapshot_for(&self, token: &Token) -> Outcome<Snapshot> {
-        if token.rv == 0 {
-            return self.fresh(None).await;
-        }
-        match self.store.snapshot(Read::At(Revision::new(token.rv))).await {
-            Ok(snapshot) => Ok(snapshot),
-            Err(ReadError::Compacted { .. }) => {
-                let fresh = Token { rv: 0, after: token.after.clone(), left: None };
+    async fn snapshot_for(&self, token: &Token, now: i64) -> Outcome<Snapshot> {
+        let Ok(revision) = u64::try_from(token.rv) else { return self.fresh(None).await };
+        let outcome = match token.is_old(now, self.continue_ttl) {
+            true => Err(None),
+            false => self.store.snapshot(Read::At(Revision::new(revision))).await.map_err(Some),
+        };
+        outcome.map_err(|error| match error {
+            None | Some(ReadError::Compacted { .. }) => {
+                let fresh = Token::new(LATEST, token.after().unwrap_or_default(), token.at, None);
                 let message = "The provided continue parameter is too old to display a consistent list result. You can start \
                                a new list without the continue parameter, or use the continue token in this response to \
                                retrieve the remainder of the results. Continuing with the provided token results in an \
                                inconsistent list - objects that were created, modified, or deleted between the time the first \
                                chunk was returned and now may show up in the list.";
-                Err(Status::expired(message).go_on_with(fresh.encode()))
+                Status::expired(message).go_on_with(fresh.encode())
             }
-            Err(error) => Err(read_failed(&error)),
-        }
+            Some(error) => read_failed(&error),
+        })
     }
 
     async fn snapshot_at(&self, revision: u64) -> Outcome<Snapshot> {
@@ -198,7 +239,7 @@ impl Listing {
     }
 
     /// Collects a page and finds out where to go on.
-    async fn cut(&mut self, limit: usize, left_before: Option<usize>) {
+    async fn cut(&mut self, limit: usize, before: Before) {
         let mut page = Vec::with_capacity(limit.min(1000));
         while page.len() < limit
             && let Some(entry) = self.next().await
@@ -207,16 +248,18 @@ impl Listing {
         }
         let more = page.len() == limit && self.next().await.is_some();
         if let Some(last) = page.last().filter(|_| more) {
-            let prefix = self.resource.prefix.len();
-            let after = String::from_utf8_lossy(last.key.get(prefix..).unwrap_or_default()).into_owned();
             if self.selection.is_everything() {
-                let left = match left_before {
-                    Some(left) => left.saturating_sub(page.len()),
+                let left = match before.left {
                     None => self.snapshot.count(self.range.as_bytes()).saturating_sub(page.len()),
+                    Some(Some(left)) => left.saturating_sub(page.len()),
+                    Some(None) => self.snapshot.iter(self.range.as_bytes(), Some(&last.key)).skip(1).count(),
                 };
                 self.left = Some(left).filter(|left| *left > 0);
             }
-            self.token = Token { rv: self.revision(), after, left: self.left }.encode();
+            let after = last.key.get(self.resource.prefix.len()..).unwrap_or_default();
+            let revision = i64::try_from(self.revision()).unwrap_or(i64::MAX);
+            let token = Token::new(revision, &String::from_utf8_lossy(after), before.begun, self.left);
+            self.token = token.encode();
         }
         self.source = Source::Page(page.into_iter());
     }

@@ -55,6 +55,8 @@ pub(crate) struct Registry {
     pub(crate) rights: Arc<Rights>,
     /// Whether writes to an object itself may change everything, parts with a path of their own included.
     pub(crate) unrestricted: bool,
+    /// How long a list can be gone on with.
+    pub(crate) continue_ttl: Duration,
 }
 
 impl Registry {

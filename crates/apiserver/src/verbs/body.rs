@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    pin::Pin,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -36,9 +37,35 @@ const PROGRESS: (usize, Duration) = (4096, Duration::from_secs(8));
 /// How long it may take once the server stops.
 const WITHIN_AT_STOP: Duration = Duration::from_secs(2);
 
-/// What of a body is read that nobody wants, and for how long: a client that is still sending it when its connection is
-/// closed does not see the answer.
-const DRAINED: (usize, Duration) = (256 * 1024, Duration::from_secs(1));
+/// What of a body is read that nobody wants: as long as so many bytes come in so long, and up to so many in all. A client
+/// that is still sending when its stream is reset or its connection closed does not see the answer.
+const DRAINED: (usize, Duration) = (64 * 1024, Duration::from_secs(1));
+const MAX_DRAINED: usize = 16 * 1024 * 1024;
+
+/// What a client sends. What has not been read of it when it is dropped is read and thrown away while the answer is on its
+/// way, so that early answers arrive whatever the client does.
+pub(crate) struct Sent<B: http_body::Body<Data = Bytes> + Send + 'static> {
+    /// Nothing when there is none, or all of it has been read.
+    body: Option<Pin<Box<B>>>,
+    /// Whether the client waits to be asked for it, and has not been. It has its answer then, and sends nothing.
+    waits: bool,
+}
+
+impl<B: http_body::Body<Data = Bytes> + Send + 'static> Sent<B> {
+    pub(crate) fn new(body: B, waits: bool) -> Self {
+        Sent { body: (!body.is_end_stream()).then(|| Box::pin(body)), waits }
+    }
+}
+
+impl<B: http_body::Body<Data = Bytes> + Send + 'static> Drop for Sent<B> {
+    fn drop(&mut self) {
+        if let (Some(body), false) = (self.body.take(), self.waits)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(drain(body));
+        }
+    }
+}
 
 /// The bodies that are under way.
 #[derive(Debug)]
@@ -96,16 +123,14 @@ impl Bodies {
 pub(crate) async fn read<B>(
     server: &ApiServer,
     user: &str,
-    body: B,
+    mut sent: Sent<B>,
     within: Duration,
 ) -> Outcome<(Bytes, Option<Room>)>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: std::fmt::Display,
 {
-    if body.is_end_stream() {
-        return Ok((Bytes::new(), None));
-    }
+    let Some(body) = &mut sent.body else { return Ok((Bytes::new(), None)) };
     let size = body.size_hint();
     if size.lower() > MOST_BODY as u64 {
         return Err(too_large());
@@ -124,15 +149,18 @@ where
             return Err(Status::too_many_requests(text, 1));
         };
         let declared = size.exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-        let bytes = timeout_at(until, collect(body, progress(declared, within))).await;
+        sent.waits = false;
+        let bytes = timeout_at(until, collect(body.as_mut(), progress(declared, within))).await;
         let late = |_| Status::timeout("request did not complete within the allotted timeout", 1);
         Ok((bytes.map_err(late)??, room))
     };
-    tokio::select! {
+    let read = tokio::select! {
         biased;
-        read = whole => read,
-        () = stopped => Err(Status::unavailable("the server is shutting down")),
-    }
+        read = whole => read?,
+        () = stopped => return Err(Status::unavailable("the server is shutting down")),
+    };
+    sent.body = None;
+    Ok(read)
 }
 
 fn too_large() -> Box<Status> {
@@ -145,32 +173,30 @@ fn progress(declared: usize, within: Duration) -> usize {
     PROGRESS.0.max((declared as f64 * share.min(1.0) / 2.0) as usize)
 }
 
-/// Reads what is not wanted, unless it is too much.
-pub(crate) async fn drain<B: http_body::Body<Data = Bytes>>(body: B) {
-    let (most, within) = DRAINED;
-    if body.is_end_stream() || body.size_hint().lower() > most as u64 {
-        return;
-    }
-    let mut body = std::pin::pin!(body);
-    let all = async {
-        let mut n_bytes = 0;
-        while let Some(Ok(frame)) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-            n_bytes += frame.data_ref().map_or(0, Bytes::len);
-            if n_bytes > most {
-                return;
+/// Reads what is not wanted, as long as it comes at a pace and is not too much.
+async fn drain<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
+    let mut n_bytes = 0;
+    while n_bytes < MAX_DRAINED {
+        let wanted = n_bytes + DRAINED.0;
+        let some = async {
+            while n_bytes < wanted {
+                let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await?.ok()?;
+                n_bytes += frame.data_ref().map_or(0, Bytes::len);
             }
+            Some(())
+        };
+        if !matches!(timeout(DRAINED.1, some).await, Ok(Some(()))) {
+            return;
         }
-    };
-    let _ = timeout(within, all).await;
+    }
 }
 
 /// Reads a body up to the limit, if it comes at a pace.
-async fn collect<B>(body: B, progress: usize) -> Outcome<Bytes>
+async fn collect<B>(mut body: Pin<&mut B>, progress: usize) -> Outcome<Bytes>
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: http_body::Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     let (mut until, mut wanted) = (Instant::now() + PROGRESS.1, progress);

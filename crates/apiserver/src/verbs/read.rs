@@ -13,7 +13,7 @@ use super::{json, object, rendering};
 use crate::{
     access::Permit,
     bulk::{bulk, give_way},
-    http::{Body, Query, Target, takes_gzip},
+    http::{Body, Handshake, Query, Style, Target, check_stream, refuse, takes_gzip},
     registry::{ListOptions, Listing, Rendering, Selection, WatchOptions, list, watch_stream},
     server::{ApiServer, Call},
     status::{Outcome, Status},
@@ -49,7 +49,7 @@ pub(crate) async fn send(call: &Call, mut listing: Listing, rendering: Rendering
         out.extend_from_slice(b"]}\n");
         return json(StatusCode::OK, out);
     }
-    let gzip = takes_gzip(&call.headers);
+    let gzip = takes_gzip(&call.headers) && Style::of(&call.headers, &call.query).is_none();
     let encoder = gzip.then(|| GzEncoder::new(Vec::new(), Compression::new(1)));
     let sending = Sending { listing, rendering, encoder, made: Some(out), last: Bytes::new(), more: true };
     let chunks = stream::unfold(sending, move |mut sending| async move {
@@ -219,6 +219,11 @@ fn check_watch_rule(query: &Query, rule: &str, errors: &mut Errors) {
 
 /// Changes as they happen.
 pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> Outcome<Response<Body>> {
+    let handshake = match call.may_switch.then(|| Handshake::of(&call.method, &call.headers)).transpose() {
+        Ok(handshake) => handshake.flatten(),
+        Err(status) => return Ok(refuse(&status)),
+    };
+    check_stream(&call.headers)?;
     check_list_options(call, true)?;
     let query = &call.query;
     let revision = revision(query.get("resourceVersion"))?;
@@ -255,7 +260,11 @@ pub(crate) async fn watch(server: &ApiServer, call: &Call, target: &Target) -> O
         server.registry.watch(&target.resource, options, rendering, permit, server.draining()).await?;
     let gauge = server.metrics.watching(&target.resource);
     let lines = watch_stream(watching);
-    let mut response = Response::new(Body::stream(Counted { lines: Box::pin(lines), _gauge: gauge }));
+    let body = Body::stream(Counted { lines: Box::pin(lines), _gauge: gauge });
+    let mut response = match handshake {
+        Some(handshake) => handshake.accept(body),
+        None => Response::new(body),
+    };
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }

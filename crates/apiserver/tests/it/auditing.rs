@@ -33,15 +33,7 @@ impl Audited {
 
     async fn in_mode(rules: &str, mode: Mode) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let policy = format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}");
-        let policy = Policy::parse(policy.as_bytes()).expect("a policy");
-        let files = Files {
-            path: folder.path().join("audit.log"),
-            max_bytes: 100 << 20,
-            max_backups: 0,
-            max_age: Duration::ZERO,
-        };
-        let audit = Audit::open(policy, Destination::Files(files), mode).expect("a log");
+        let audit = open(folder.path().join("audit.log"), rules, mode);
         let config = Config { audit: Some(Arc::clone(&audit)), ..Config::default() };
         Audited { client: Client::with(config).await, audit, folder }
     }
@@ -63,8 +55,16 @@ impl Audited {
     }
 }
 
+/// A log at this path.
+pub(crate) fn open(path: PathBuf, rules: &str, mode: Mode) -> Arc<Audit> {
+    let policy = format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}");
+    let policy = Policy::parse(policy.as_bytes()).expect("a policy");
+    let files = Files { path, max_bytes: 100 << 20, max_backups: 0, max_age: Duration::ZERO };
+    Audit::open(policy, Destination::Files(files), mode).expect("a log")
+}
+
 /// The stage, the verb, and the code.
-fn steps(events: &[Value]) -> Vec<String> {
+pub(crate) fn steps(events: &[Value]) -> Vec<String> {
     let steps = events.iter().map(|event| {
         let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
         let code = event["responseStatus"]["code"].to_string();
@@ -74,7 +74,7 @@ fn steps(events: &[Value]) -> Vec<String> {
 }
 
 const EVERYTHING: &str = "rules: [{level: RequestResponse}]";
-const METADATA: &str = "omitStages: [RequestReceived]\nrules: [{level: Metadata}]";
+pub(crate) const METADATA: &str = "omitStages: [RequestReceived]\nrules: [{level: Metadata}]";
 
 #[tokio::test]
 async fn an_event_has_the_form_that_kubernetes_gives_it() {

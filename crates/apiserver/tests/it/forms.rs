@@ -4,7 +4,9 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 
-use super::client::{CONFIG_MAPS, Client, PODS, pod};
+use windlass_machinery::decode::decode_yaml;
+
+use super::client::{Answer, CONFIG_MAPS, Client, PODS, pod};
 
 #[tokio::test]
 async fn a_client_that_prefers_protobuf_gets_json() {
@@ -63,6 +65,100 @@ async fn metadata_alone_can_be_asked_for() {
     let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let one = client.send("GET", &format!("{CONFIG_MAPS}/a"), &[("accept", accept)], "").await.ok();
     assert_eq!(one["kind"], "PartialObjectMetadata");
+}
+
+/// The text and what it says, as YAML.
+fn yaml(answer: &Answer) -> Value {
+    assert_eq!(answer.header("content-type"), "application/yaml", "{}", answer.text());
+    let decoded = decode_yaml(&answer.body).unwrap_or_else(|error| panic!("{error:?}: {}", answer.text()));
+    Value::Object(decoded.object)
+}
+
+#[tokio::test]
+async fn whoever_wants_yaml_gets_it() {
+    let client = Client::new().await;
+    let text = "#!/bin/sh\necho \"yes\"\n";
+    client.config_map("a", json!({"n": "1", "yes": "no", "script": text, "empty": ""})).await;
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for path in [
+        format!("{CONFIG_MAPS}/a"),
+        CONFIG_MAPS.to_owned(),
+        format!("{CONFIG_MAPS}/nothing"),
+        "/api".to_owned(),
+        "/apis".to_owned(),
+        "/apis/apps".to_owned(),
+        "/api/v1".to_owned(),
+        "/nothing".to_owned(),
+        definition.to_owned(),
+    ] {
+        let json = client.get(&path).await;
+        let answer = client.send("GET", &path, &[("accept", "application/yaml")], "").await;
+        assert_eq!(answer.code, json.code, "{path}");
+        assert_eq!(yaml(&answer), json.json(), "{path}");
+    }
+    for form in ["Table", "PartialObjectMetadataList"] {
+        let accept = |media: &str| format!("{media};as={form};g=meta.k8s.io;v=v1");
+        let json = client.send("GET", CONFIG_MAPS, &[("accept", &accept("application/json"))], "").await;
+        let answer = client.send("GET", CONFIG_MAPS, &[("accept", &accept("application/yaml"))], "").await;
+        let (mut shown, mut expected) = (yaml(&answer), json.ok());
+        // Ages may have changed in between.
+        for table in [&mut shown, &mut expected] {
+            table.pointer_mut("/rows/0/cells/2").map(Value::take);
+        }
+        assert_eq!(shown, expected);
+    }
+    let sent = "metadata: {name: b}";
+    let headers = [("accept", "application/yaml"), ("content-type", "application/yaml")];
+    let created = client.send("POST", CONFIG_MAPS, &headers, sent).await;
+    assert_eq!((created.code, &yaml(&created)["metadata"]["name"]), (201, &json!("b")));
+    // There is no end to a document.
+    let watch = client.send("GET", &format!("{CONFIG_MAPS}?watch=1"), &headers[..1], "").await;
+    assert_eq!((watch.code, &yaml(&watch)["reason"]), (406, &json!("NotAcceptable")));
+}
+
+#[tokio::test]
+async fn long_lists_are_printed_as_they_are_sent() {
+    let client = Client::new().await;
+    for number in 0..40 {
+        client.config_map(&format!("m{number}"), json!({"k": "v \"ü\"\n".repeat(1000)})).await;
+    }
+    let plain = client.get(CONFIG_MAPS).await;
+    let expected = serde_json::to_string_pretty(&plain.ok()).expect("JSON");
+    let headers = [("accept-encoding", "gzip"), ("user-agent", "curl/8.5.0")];
+    let indented = client.send("GET", CONFIG_MAPS, &headers, "").await;
+    assert_eq!(indented.header("content-encoding"), "");
+    assert_eq!(indented.text().lines().count(), expected.lines().count());
+    assert_eq!(indented.ok(), plain.ok());
+    let answer = client.send("GET", CONFIG_MAPS, &[("accept", "application/yaml")], "").await;
+    assert_eq!(yaml(&answer), plain.ok());
+}
+
+#[tokio::test]
+async fn people_get_answers_that_are_indented() {
+    let client = Client::new().await;
+    client.config_map("a", json!({})).await;
+    let object = format!("{CONFIG_MAPS}/a");
+    for (path, headers, is_indented) in [
+        (object.clone(), vec![], false),
+        (object.clone(), vec![("user-agent", "kubectl/v1.37.1")], false),
+        (object.clone(), vec![("user-agent", "curl/8.5.0")], true),
+        (format!("{object}?pretty=true"), vec![], true),
+        (format!("{object}?pretty=0"), vec![("user-agent", "curl/8.5.0")], false),
+        (format!("{CONFIG_MAPS}/nothing?pretty=1"), vec![], true),
+        ("/api?pretty=1".to_owned(), vec![], true),
+        ("/api/v1?pretty=1".to_owned(), vec![], true),
+        ("/version".to_owned(), vec![], true),
+        ("/".to_owned(), vec![], true),
+    ] {
+        let answer = client.send("GET", &path, &headers, "").await;
+        let text = answer.text();
+        assert_eq!(text.starts_with("{\n  \""), is_indented, "{path} {headers:?}: {text}");
+        assert_eq!(answer.header("content-type"), "application/json");
+        answer.json();
+    }
+    let mut watch =
+        client.watch(&format!("{CONFIG_MAPS}?watch=1&pretty=1"), &[("user-agent", "curl/8")]).await;
+    assert_eq!(watch.step().await, ("ADDED".to_owned(), "a".to_owned()), "each line is an event");
 }
 
 #[tokio::test]

@@ -1,6 +1,10 @@
 //! Lists: pages, revisions and selectors.
 
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
+use windlass_apiserver::Config;
 
 use super::client::{CONFIG_MAPS, Client, PODS, names, pod, revision_of};
 
@@ -87,6 +91,36 @@ async fn a_token_whose_revision_is_gone_gives_a_fresh_one() {
     let old = revision_of(&first);
     let exact = format!("{CONFIG_MAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
     client.get(&exact).await.refused(410, "Expired");
+}
+
+/// In Kubernetes the past is compacted every five minutes, and clients count on what comes of it.
+#[tokio::test]
+async fn a_token_expires_although_its_revision_is_known() {
+    let client = with_maps(6).await;
+    let first = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.ok();
+    client.config_map("m002a", json!({})).await;
+    let path = format!("{CONFIG_MAPS}?limit=2&continue={}", token(&first));
+    let second = client.restarted().await.get(&path).await.ok();
+    assert_eq!(names(&second), ["m002", "m003"], "it outlives the server that gave it");
+    let later = client.beside_with(Config { continue_ttl: Duration::ZERO, ..Config::default() }).await;
+    for page in [&first, &second] {
+        let path = format!("{CONFIG_MAPS}?limit=2&continue={}", token(page));
+        let status = later.get(&path).await.refused(410, "Expired");
+        let message = status["message"].as_str().expect("words");
+        assert!(
+            message.starts_with("The provided continue parameter is too old to display a consistent list")
+        );
+        let bytes = URL_SAFE_NO_PAD.decode(token(&status)).expect("a token");
+        let told: Value = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!((&told["v"], &told["rv"]), (&json!("meta.k8s.io/v1"), &json!(-1)));
+    }
+    let status = later.get(&path).await.refused(410, "Expired");
+    let rest = later.get(&format!("{CONFIG_MAPS}?limit=2&continue={}", token(&status))).await.ok();
+    assert_eq!(names(&rest), ["m002", "m002a"], "it goes on from the last key with what is there now");
+    assert_eq!(rest["metadata"]["remainingItemCount"], 3);
+    assert!(revision_of(&rest) > revision_of(&first));
+    let rest = client.get(&format!("{CONFIG_MAPS}?continue={}", token(&rest))).await.ok();
+    assert_eq!(names(&rest), ["m003", "m004", "m005"]);
 }
 
 #[tokio::test]

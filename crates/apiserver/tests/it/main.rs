@@ -24,3 +24,4 @@ mod subresources;
 mod unrestricted;
 mod updating;
 mod watching;
+mod wire;

@@ -117,3 +117,22 @@ fn damaged_files_are_named_and_left_alone() {
         }
     }
 }
+
+/// fabric8 and others read no PKCS#8, whatever made it; old directories have such keys, and new ones too.
+#[test]
+fn keys_are_shown_in_the_form_that_all_clients_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let admin = at(folder.path(), 0, &["localhost"]).admin;
+    let shown = sec1(&admin.key);
+    assert!(shown.starts_with("-----BEGIN EC PRIVATE KEY-----\n"), "not SEC 1");
+    let public = |pem: &str| {
+        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).expect("a key");
+        let key =
+            rustls::crypto::ring::sign::any_supported_type(&key).expect("a key of a kind that is known");
+        key.public_key().expect("it has a public half").to_vec()
+    };
+    assert_eq!(public(&shown), public(&admin.key));
+    assert_eq!(sec1(&shown), shown, "it is in that form already");
+    let other = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n-----END PRIVATE KEY-----\n";
+    assert_eq!(sec1(other), other, "a key that SEC 1 has no form for");
+}

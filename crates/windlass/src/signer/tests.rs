@@ -92,7 +92,7 @@ fn what_cannot_be_signed_is_told() {
         let at = pem.contents.windows(3).position(|window| window == b"ann").expect("the name is in it");
         let mut der = pem.contents.clone();
         der[at..at + 3].copy_from_slice(b"eve");
-        in_pem(&der).replace("CERTIFICATE", "CERTIFICATE REQUEST")
+        pem_block("CERTIFICATE REQUEST", &der)
     };
     for (request, why) in
         [("hello", "not PEM"), (&*nameless, "no common name"), (&*forged, "not signed with its own key")]

@@ -6,6 +6,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    process::Command,
     thread,
     time::Duration,
 };
@@ -400,6 +401,47 @@ async fn ask_http2(address: SocketAddr, authority: &str, headers: &[(&str, &str)
         response.await.expect("an answer").status().as_u16()
     };
     tokio::time::timeout(DEADLINE, asking).await.expect("an answer in time")
+}
+
+/// curl, which speaks HTTP/2 as few others do: the code of the answer, which must have come as a whole.
+fn curl(local: &Local, arguments: &[&str]) -> String {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--max-time", "20", "--http2-prior-knowledge", "-o", "/dev/null"]);
+    command.args(["-w", "%{http_version} %{http_code}"]).args(arguments);
+    let output = command.arg(format!("http://localhost:{}/version", local.port)).output();
+    let output = output.unwrap_or_else(|error| panic!("{error}: run ./test, which installs curl"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {}: {said}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn curl_is_refused_over_http2_and_told_so_whatever_it_sends() {
+    let local = Local::trusting();
+    assert_eq!(curl(&local, &[]), "2 200");
+    let body = local.directory.path().join("body");
+    fs::write(&body, vec![b'x'; 4 << 20]).expect("a file");
+    let body = format!("@{}", body.display());
+    // What only HTTP/1.1 has is not sent, and what is sent twice is the other test's.
+    let only_http1 = |header: &str| {
+        let name = header.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        header.contains("\r\n") || ["connection", "proxy-connection", "host"].contains(&name.as_str())
+    };
+    for (header, expected) in HEADERS.iter().filter(|(header, _)| !only_http1(header)) {
+        // Without a value, curl wants a semicolon instead.
+        let header = header.replace("PORT", &local.port.to_string());
+        let header = header.strip_suffix(": ").map_or(header.clone(), |name| format!("{name};"));
+        assert_eq!(curl(&local, &["-H", &header]), format!("2 {expected}"), "{header}");
+    }
+    for (flags, expected) in [
+        (&["-H", "X-Forwarded-For: 10.1.2.3"][..], 403),
+        (&["-H", "Host: evil.test"], 421),
+        (&["-H", "Content-Type: text/plain"], 415),
+        (&["-H", "Content-Type: application/json", "-H", "Authorization: Bearer nobody-knows-this"], 401),
+    ] {
+        let sends = [flags, &["-X", "POST", "-H", "Expect:", "--data-binary", &body]].concat();
+        assert_eq!(curl(&local, &sends), format!("2 {expected}"), "{flags:?}");
+    }
 }
 
 #[test]

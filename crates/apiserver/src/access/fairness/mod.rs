@@ -3,7 +3,8 @@
 //! FlowSchemas say which flow a request belongs to, PriorityLevelConfigurations how many seats there are for it and who
 //! waits how ([`windlass_access::fair`]). They are objects like any other: a change holds for the next request if it was
 //! made through this server, and as soon as it is heard of otherwise. Those that every server has are in [`objects`],
-//! and [`kept`] keeps them. Health and version need no seat. Start at [`ApiServer::seat`].
+//! and [`kept`] keeps them. Health and version need no seat; their answers, and refusals, say all the same how they were
+//! classified, since clients decide by that whether to throttle themselves. Start at [`ApiServer::seat`].
 
 mod kept;
 mod metrics;
@@ -23,7 +24,10 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use windlass_access::fair::{Begun, Dispatcher, LevelId, Refusal, Ticket};
+use windlass_access::{
+    Attributes, User,
+    fair::{Begun, Dispatcher, LevelId, Refusal, Ticket},
+};
 use windlass_store::{Read, Snapshot};
 
 use self::rules::{Objects, Rules};
@@ -119,6 +123,11 @@ impl Fairness {
         before.forget(&rules, &self.metrics);
         self.rules.store(Arc::new(rules));
         wake(&mut dispatcher, begun, now);
+    }
+
+    /// Where a request belongs, and which flow of it that is.
+    pub(crate) fn classify(&self, user: &User, attributes: &Attributes<'_>) -> (Arc<Flow>, u64) {
+        self.rules.load().classify(user, attributes, self.seed)
     }
 
     fn counter(&self, is_write: bool) -> &AtomicUsize {
@@ -229,10 +238,13 @@ impl ApiServer {
     pub(crate) async fn seat(&self, call: &mut Call, allowed: &Allowed, most: Duration) -> Outcome<Seat> {
         let fairness = &self.fairness;
         let is_write = call.is_write();
+        let mut classified = call.flow.clone();
         loop {
-            let attributes = allowed.route().wanted(call);
-            let (flow, number) = fairness.rules.load().classify(&call.user, &attributes, fairness.seed);
-            call.flow = Some(Arc::clone(&flow));
+            let (flow, number) = match classified.take() {
+                Some(classified) => classified,
+                None => fairness.classify(&call.user, &allowed.route().wanted(call)),
+            };
+            call.flow = Some((Arc::clone(&flow), number));
             let Some(level) = flow.level else {
                 return Ok(Seat::new(fairness, flow, None, is_write));
             };
