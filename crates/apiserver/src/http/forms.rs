@@ -57,8 +57,8 @@ fn is_json(media: &str) -> bool {
     matches!(media, "" | "*/*" | "application/*" | "application/json")
 }
 
-/// The form of an answer about objects. `list` tells which kinds are asked for in lists and watches.
-pub(crate) fn of_objects(headers: &HeaderMap) -> Outcome<Form> {
+/// The form of an answer about objects, of which there may be no table.
+pub(crate) fn of_objects(headers: &HeaderMap, has_table: bool) -> Outcome<Form> {
     let mut any = false;
     for wanted in wanted(headers) {
         any = true;
@@ -69,7 +69,7 @@ pub(crate) fn of_objects(headers: &HeaderMap) -> Outcome<Form> {
         let meta = wanted.group == "meta.k8s.io" && matches!(wanted.version, "v1" | "v1beta1");
         match wanted.kind {
             "" => return Ok(Form::Plain),
-            "Table" if meta => return Ok(Form::Table),
+            "Table" if meta && has_table => return Ok(Form::Table),
             "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => return Ok(Form::Metadata),
             _ => {}
         }

@@ -46,6 +46,7 @@ const ATOMIC: &[&str] = &[
     "core.v1.ConfigMapKeySelector",
     "core.v1.EndpointAddress",
     "core.v1.EndpointPort",
+    "core.v1.EvictionResponder",
     "core.v1.FileKeySelector",
     "core.v1.LocalObjectReference",
     "core.v1.NodeSelector",
@@ -61,6 +62,7 @@ const ATOMIC: &[&str] = &[
     "discovery.v1.EndpointPort",
     "meta.v1.FieldsV1",
     "meta.v1.LabelSelector",
+    "meta.v1.OwnerReference",
     "networking.v1.ServiceBackendPort",
     "rbac.v1.RoleRef",
     "rbac.v1.Subject",
@@ -109,6 +111,7 @@ const RULES: &[(&str, &[(&str, Rule)])] = &[
     ("batch.v1.UncountedTerminatedPods", &[("failed", Set), ("succeeded", Set)]),
     ("certificates.v1.CertificateSigningRequestStatus", &[("conditions", Keys(&["type"]))]),
     ("certificates.v1.PodCertificateRequestStatus", &[("conditions", TYPE)]),
+    ("core.v1.ComponentStatus", &[("conditions", TYPE)]),
     ("core.v1.ConfigMapProjection", &[("items", Atomic)]),
     ("core.v1.ConfigMapVolumeSource", &[("items", Atomic)]),
     ("core.v1.Container", CONTAINER),
@@ -125,7 +128,7 @@ const RULES: &[(&str, &[(&str, Rule)])] = &[
     ("core.v1.LoadBalancerStatus", &[("ingress", Atomic)]),
     ("core.v1.NamespaceStatus", &[("conditions", TYPE)]),
     ("core.v1.NodeAffinity", &[("preferredDuringSchedulingIgnoredDuringExecution", Atomic)]),
-    ("core.v1.NodeAllocatableResourceClaimStatus", &[("containers", Set), ("mapping", Keys(&["name"])), ("overhead", Keys(&["name"]))]),
+    ("core.v1.NodeAllocatableResourceClaimStatus", &[("containers", Set), ("mapping", NAME), ("overhead", NAME)]),
     ("core.v1.NodePodPreemptionPolicy", &[("disableResizePreemption", Set)]),
     ("core.v1.NodeSelector", &[("nodeSelectorTerms", Atomic)]),
     ("core.v1.NodeSelectorTerm", &[("matchExpressions", Atomic), ("matchFields", Atomic)]),
@@ -146,10 +149,10 @@ const RULES: &[(&str, &[(&str, Rule)])] = &[
     ]),
     ("core.v1.PodStatus", &[
         ("conditions", TYPE), ("containerStatuses", Atomic), ("ephemeralContainerStatuses", Atomic), ("hostIPs", AtomicBy("ip")),
-        ("initContainerStatuses", Atomic), ("nodeAllocatableResourceClaimStatuses", Keys(&["resourceClaimName"])),
+        ("initContainerStatuses", Atomic), ("nodeAllocatableResourceClaimStatuses", By(&["resourceClaimName"])),
         ("podIPs", By(&["ip"])), ("resourceClaimStatuses", RetainBy(&["name"])), ("volumeHealth", Keys(&["name"])),
     ]),
-    ("core.v1.PodVolumeHealth", &[("healthConditions", Keys(&["status", "reason"]))]),
+    ("core.v1.PodVolumeHealth", &[("healthConditions", By(&["status", "reason"]))]),
     ("core.v1.ProjectedVolumeSource", &[("sources", Atomic)]),
     ("core.v1.ReplicationControllerSpec", &[("selector", Atomic)]),
     ("core.v1.ReplicationControllerStatus", &[("conditions", TYPE)]),
@@ -162,7 +165,7 @@ const RULES: &[(&str, &[(&str, Rule)])] = &[
     ("core.v1.ServiceSpec", &[("ports", By(&["port", "protocol"])), ("selector", Atomic)]),
     ("core.v1.ServiceStatus", &[("conditions", TYPE)]),
     ("core.v1.TopologySelectorTerm", &[("matchLabelExpressions", Atomic)]),
-    ("core.v1.VolumeHealthStatus", &[("healthConditions", Keys(&["status", "reason"]))]),
+    ("core.v1.VolumeHealthStatus", &[("healthConditions", By(&["status", "reason"]))]),
     ("core.v1.VolumeMount", &[("bindMountOptions", Set)]),
     ("discovery.v1.Endpoint", &[("addresses", Set)]),
     ("discovery.v1.EndpointHints", &[("forNodes", Atomic), ("forZones", Atomic)]),
@@ -206,7 +209,7 @@ const RULES: &[(&str, &[(&str, Rule)])] = &[
     ("scheduling.v1alpha3.WorkloadPodGroupSchedulingConstraints", &[("topology", Atomic)]),
     ("storage.v1.CSIDriverSpec", &[("tokenRequests", Atomic), ("volumeLifecycleModes", Set)]),
     ("storage.v1.CSINodeSpec", &[("drivers", NAME)]),
-    ("storage.v1.CSINodeStatus", &[("storageHealth", Keys(&["name"]))]),
+    ("storage.v1.CSINodeStatus", &[("storageHealth", NAME)]),
     ("storage.v1.StorageClass", &[("allowedTopologies", Atomic)]),
     ("storage.v1.StorageHealth", &[("healthConditions", Atomic)]),
     ("storagemigration.v1.StorageVersionMigrationStatus", &[("conditions", TYPE)]),
@@ -231,8 +234,11 @@ const DEVICE_REQUEST: &[(&str, Rule)] =
     &[("derivedAttributes", Atomic), ("selectors", Atomic), ("tolerations", Atomic)];
 
 /// Fields by which entries of lists are told and that may be left out: what they are then.
-const DEFAULTS: &[(&str, &str, &str)] =
-    &[("core.v1.ContainerPort", "protocol", "TCP"), ("core.v1.ServicePort", "protocol", "TCP")];
+const DEFAULTS: &[(&str, &str, &str)] = &[
+    ("core.v1.ContainerPort", "protocol", "TCP"),
+    ("core.v1.LocalObjectReference", "name", ""),
+    ("core.v1.ServicePort", "protocol", "TCP"),
+];
 
 /// The name as it is in the tables; `None` for types that are not built in.
 fn short(name: &str) -> Option<&str> {

@@ -66,6 +66,8 @@ pub struct Resource {
     pub actions: Vec<(&'static str, Action)>,
     /// What is done with a created object that is not stored.
     pub review: Option<Review>,
+    /// Whether its objects are worked out when they are asked for, and only read.
+    pub computed: bool,
     /// The columns of its table.
     pub columns: Vec<Column>,
     /// Fields that can be selected by, besides the name and the namespace.
