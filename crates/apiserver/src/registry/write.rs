@@ -155,7 +155,7 @@ impl Registry {
         (resource.strategy.prepare_create)(&mut request.object);
         validate(resource, &request.object, None, None)?;
         self.validate(&mut request).await?;
-        (resource.strategy.warn)(&request.object, &mut request.warnings);
+        resource.rules.warn(&request.object, None, &mut request.warnings);
         let Request { mut object, effects, warnings, .. } = request;
         let served = Served { resource, catalog: &view.catalog };
         track(&served, None, &mut object, None, author, now, false);
@@ -229,7 +229,7 @@ impl Registry {
             }
         };
         check_preconditions(resource, name, &new, &old)?;
-        adopt(&mut new, &old);
+        adopt(resource, &mut new, &old);
         let part_name = part.map(|part| part.name);
         new = self.restrict(resource, part, new, &old);
         // The schema of a custom kind holds for its status as well.
@@ -271,7 +271,7 @@ impl Registry {
         validate(resource, &request.object, Some(&old), part_name)?;
         self.validate(&mut request).await?;
         if part.is_none() {
-            (resource.strategy.warn)(&request.object, &mut request.warnings);
+            resource.rules.warn(&request.object, Some(&old), &mut request.warnings);
         }
         let Request { object: mut new, effects, warnings, .. } = request;
         let served = Served { resource, catalog: &view.catalog };
@@ -466,8 +466,9 @@ fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timesta
     }
     metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".to_owned(), time::rfc3339(now).into());
-    if resource.namespaced {
-        metadata.insert("namespace".to_owned(), namespace.into());
+    match resource.namespaced {
+        true => drop(metadata.insert("namespace".to_owned(), namespace.into())),
+        false => drop(metadata.remove("namespace")),
     }
     if generation {
         metadata.insert("generation".to_owned(), 1.into());
@@ -544,10 +545,13 @@ pub(crate) fn keep_metadata(new: &mut Object, old: &Object, fields: &[&str]) {
 }
 
 /// Carries over what a client can never change.
-fn adopt(new: &mut Object, old: &Object) {
+fn adopt(resource: &Resource, new: &mut Object, old: &Object) {
     keep_metadata(new, old, &SET_BY_SERVER);
     let new = metadata_mut(new);
     new.remove("selfLink");
+    if !resource.namespaced {
+        new.remove("namespace");
+    }
     if !new.contains_key("namespace")
         && let Some(namespace) = object::metadata(old).get("namespace")
     {

@@ -109,6 +109,7 @@ pub(super) fn coerce(
             }),
         },
         None => {}
+        Some(none @ Value::Null) => *none = Value::Object(Object::new()),
         Some(other) => match errors {
             Some(errors) => errors.push(
                 Fault::Invalid,
