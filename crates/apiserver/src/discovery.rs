@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    net::SocketAddr,
     sync::{Arc, OnceLock},
 };
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{
+    api_services::GROUPS,
     http::{Body, wants_aggregated_discovery},
     resources::{Action, Catalog, Group, Resource, Version},
     verbs::json as answer_json,
@@ -123,29 +125,6 @@ struct Everything {
     paths: Bytes,
 }
 
-/// The order in which groups are listed; others follow by name.
-const FIRST: &[&str] = &[
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-];
-
 /// Paths that are there whatever is served.
 const PATHS: &[&str] = &[
     "/.well-known/openid-configuration",
@@ -179,7 +158,7 @@ impl Kept {
         let mut groups: Vec<(usize, &str, &Arc<Group>)> = catalog
             .groups()
             .map(|(name, group)| {
-                let place = FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+                let place = GROUPS.iter().position(|(first, _)| *first == name).unwrap_or(GROUPS.len());
                 (place, name, group)
             })
             .collect();
@@ -259,11 +238,19 @@ impl Discovery {
     }
 
     /// `/api`.
-    pub(crate) fn core(&self, catalog: &Arc<Catalog>, headers: &HeaderMap) -> Response<Body> {
+    pub(crate) fn core(
+        &self,
+        catalog: &Arc<Catalog>,
+        headers: &HeaderMap,
+        address: SocketAddr,
+    ) -> Response<Body> {
         if wants_aggregated_discovery(headers) {
             return self.all(catalog).aggregated_core.answer(headers);
         }
-        let versions = json!({"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": []});
+        let everyone = json!({"clientCIDR": "0.0.0.0/0", "serverAddress": address.to_string()});
+        let versions = json!({
+            "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [everyone],
+        });
         answer_json(StatusCode::OK, versions.to_string())
     }
 
@@ -311,6 +298,7 @@ fn group_of(group: &str, versions: &[Rows<'_>]) -> Value {
 /// What can be done to a resource.
 fn verbs(row: &Resource) -> &'static [&'static str] {
     match row.is_stored() {
+        _ if row.computed => &["get", "list"],
         true if !row.deletes_collections => &["create", "delete", "get", "list", "patch", "update", "watch"],
         true => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         false => &["create"],

@@ -6,6 +6,7 @@
 
 mod access;
 pub mod admission;
+mod api_services;
 pub mod audit;
 mod bulk;
 mod codec;

@@ -29,7 +29,7 @@ use crate::{
         fairness::{self, Fairness, Flow, Seat},
         issuers::Trust,
     },
-    admission,
+    admission, api_services,
     audit::{Notes, Trail},
     crd::{self, Definitions},
     discovery::Discovery,
@@ -131,6 +131,7 @@ impl ApiServer {
         });
         crd::start(&server).await?;
         startup::bootstrap(&server).await?;
+        api_services::start(&server).await?;
         access::bootstrap::start(&server).await?;
         fairness::start(&server).await?;
         startup::expire_events(&server);

@@ -25,6 +25,8 @@ pub struct Decoded {
     pub object: Object,
     /// The paths of the fields that were given more than once, such as `spec.containers[0].name`.
     pub duplicates: Vec<String>,
+    /// The same as readers of YAML tell it, each time: `line 9: key "name" already set in map`. Of YAML only.
+    pub repeated: Vec<String>,
 }
 
 /// Why bytes are no object. The text names the line and the column where they are known.
@@ -34,9 +36,12 @@ pub enum DecodeError {
     /// The bytes are not JSON, or not a JSON object.
     #[error("{0}")]
     Json(String),
-    /// The bytes are not YAML, or not a YAML mapping, or exceed a limit.
+    /// The bytes are not YAML, or exceed a limit.
     #[error("error converting YAML to JSON: {0}")]
     Yaml(String),
+    /// The document is something else than a mapping: `array`, `string`, `number` or `bool`.
+    #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
+    Kind(&'static str),
 }
 
 /// Reads one JSON object and nothing after it.
@@ -45,7 +50,7 @@ pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let top = Top(Node { path: &Path::Root, duplicates: &mut duplicates });
     match json.deserialize_map(top).and_then(|object| json.end().map(|()| object)) {
-        Ok(object) => Ok(Decoded { object, duplicates }),
+        Ok(object) => Ok(Decoded { object, duplicates, repeated: vec![] }),
         Err(error) => Err(DecodeError::Json(error.to_string())),
     }
 }
@@ -56,14 +61,15 @@ pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
 /// booleans, `0755` is octal, whole floats are integers, timestamps are strings. Keys that are booleans or numbers
 /// become strings.
 pub fn decode_yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    // Clients that apply send JSON as YAML, and JSON is read many times faster.
+    // Clients that apply send JSON as YAML, and JSON is read many times faster, but without lines.
     if bytes.trim_ascii_start().starts_with(b"{")
         && let Ok(decoded) = decode_json(bytes)
+        && decoded.duplicates.is_empty()
     {
         return Ok(decoded);
     }
     let text = std::str::from_utf8(bytes).map_err(|error| DecodeError::Yaml(error.to_string()))?;
-    yaml::read(text).map_err(DecodeError::Yaml)
+    yaml::read(text)
 }
 
 /// Adds a path to those of fields given twice, unless it is there or there are enough.

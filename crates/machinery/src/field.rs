@@ -240,13 +240,29 @@ impl Errors {
 
     /// The value has more than `most` bytes.
     pub fn too_long(&mut self, field: &str, most: usize) {
-        self.push(Fault::TooLong, field, String::new(), format!("may not be more than {most} bytes"));
+        self.push(Fault::TooLong, field, String::new(), at_most_bytes(most));
     }
 
     /// The list or map has more than `most` entries.
     pub fn too_many(&mut self, field: &str, actual: usize, most: usize) {
-        self.push(Fault::TooMany, field, String::new(), format!("{actual}: must have at most {most} items"));
+        self.push(Fault::TooMany, field, String::new(), at_most_items(actual, most));
     }
+}
+
+/// What is said of a text that is too long.
+pub(crate) fn at_most_bytes(most: impl fmt::Display) -> String {
+    counted(format!("may not be more than {most} byte"))
+}
+
+/// What is said of a list or map that has too many entries.
+pub(crate) fn at_most_items(actual: impl fmt::Display, most: impl fmt::Display) -> String {
+    counted(format!("{actual}: must have at most {most} item"))
+}
+
+/// What is counted is in the plural, unless there is one of it.
+fn counted(text: String) -> String {
+    let is_one = text.rsplit(' ').nth(1) == Some("1");
+    if is_one { text } else { text + "s" }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde_json::Value;
 use windlass_cel::{Budget, rules as cel};
 use windlass_machinery::{
-    field::Errors,
-    object::{Object, str_at},
+    field::{Errors, Fault},
+    object::{Object, list_at, str_at},
     schema::{Field, Format, Merge, Node, Presence, Report, check, check_applied},
     stored,
     structural::{Overgrown, Schema},
@@ -97,26 +97,28 @@ impl Kind {
 
     /// Checks the metadata of what a client sent and drops what the kind does not have.
     pub(crate) fn inspect(&self, object: &mut Object) -> Report {
-        let mut head = Object::new();
-        for field in ["apiVersion", "kind", "metadata"] {
-            head.extend(object.remove_entry(field));
-        }
-        let mut report = check(&HEAD, &mut head);
-        object.append(&mut head);
+        let mut report = inspect_head(object, check);
         if let Some(schema) = &self.compiled(self.index).schema {
             let mut errors = Errors::new();
             report.unknown.extend(schema.prune(object, Some(&mut errors)));
             report.faults.extend(errors.list().iter().map(ToString::to_string));
+            schema.drop_nulls(object);
         }
         report
     }
 
-    /// The same for what a client applies: here, wrong types are told too.
+    /// Checks the metadata of what a client applies. What else is in it is merged, and looked at then.
     pub(crate) fn inspect_applied(&self, object: &mut Object) -> Report {
-        let mut report = self.inspect(object);
-        // Only the types: where fields may be kept that the schema does not name, this walk would drop them.
-        report.faults.extend(check_applied(self.node(), &mut object.clone()).faults);
-        report
+        inspect_head(object, check_applied)
+    }
+
+    /// Drops what the kind does not have from what has become of an object that was applied to, but for `null`s: those
+    /// are held against the schema like any value, and go when the object is stored.
+    pub(crate) fn inspect_merged(&self, object: &mut Object) {
+        inspect_head(object, check);
+        if let Some(schema) = &self.compiled(self.index).schema {
+            schema.prune(object, Some(&mut Errors::new()));
+        }
     }
 
     /// Whether objects come into this version by a webhook, which has to be waited for.
@@ -183,6 +185,9 @@ impl Kind {
     /// An object of this version, as it is to be stored.
     pub(crate) async fn write(&self, mut object: Object, webhooks: &Webhooks) -> Outcome<Object> {
         let storage = self.definition.storage();
+        if let Some(schema) = &self.compiled(self.index).schema {
+            schema.drop_nulls(&mut object);
+        }
         if storage == self.index {
             return Ok(object);
         }
@@ -210,6 +215,7 @@ impl Kind {
             None => Ok(()),
             Some(schema) => {
                 schema.prune(object, None);
+                schema.drop_nulls(object);
                 schema.default(object)
             }
         }
@@ -254,11 +260,55 @@ impl Rules for Kind {
         if let Some(schema) = &compiled.schema {
             schema.validate(new, old, errors);
         }
-        // Rules may rely on what the schema promises them.
-        if let Some(rules) = compiled.rules.as_ref().filter(|_| errors.is_empty()) {
-            rules.check_object(new, old, &mut Budget::default(), errors);
+        let Some(rules) = &compiled.rules else { return };
+        match errors.list().iter().any(|error| BLOCKING.contains(&error.fault)) {
+            true => errors.push(Fault::Invalid, "<nil>", "null".to_owned(), UNCHECKED),
+            false => rules.check_object(new, old, &mut Budget::default(), errors),
         }
     }
+
+    fn warn(&self, new: &Object, old: Option<&Object>, warnings: &mut Vec<String>) {
+        let finalizers =
+            |object| list_at(object, &["metadata", "finalizers"]).iter().filter_map(Value::as_str);
+        let known: Vec<&str> = old.into_iter().flat_map(finalizers).collect();
+        let mut added: Vec<&str> = finalizers(new).filter(|name| !known.contains(name)).collect();
+        added.sort_unstable();
+        added.dedup();
+        warnings.extend(added.into_iter().filter_map(unqualified));
+    }
+}
+
+/// Faults after which rules are not looked at, because they rely on what the schema promises them.
+const BLOCKING: &[Fault] =
+    &[Fault::NotSupported, Fault::Required, Fault::TooLong, Fault::TooMany, Fault::TypeInvalid];
+
+const UNCHECKED: &str = "some validation rules were not checked because the object was invalid; \
+                         correct the existing errors to complete validation";
+
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: &[&str] = &["foregroundDeletion", "kubernetes", "orphan"];
+
+/// What whoever adds a finalizer without a domain is told.
+fn unqualified(name: &str) -> Option<String> {
+    if name.contains('/') || STANDARD_FINALIZERS.contains(&name) {
+        return None;
+    }
+    let path = if name.contains('.') { " including a path (/)" } else { "" };
+    Some(format!(
+        "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts \
+         with other finalizer writers"
+    ))
+}
+
+/// Checks what every object has.
+fn inspect_head(object: &mut Object, check: fn(&Node, &mut Object) -> Report) -> Report {
+    let mut head = Object::new();
+    for field in ["apiVersion", "kind", "metadata"] {
+        head.extend(object.remove_entry(field));
+    }
+    let report = check(&HEAD, &mut head);
+    object.append(&mut head);
+    report
 }
 
 /// What every object has, whatever its kind.

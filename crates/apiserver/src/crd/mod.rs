@@ -87,6 +87,8 @@ struct Place {
     names: Names,
     /// It asks for names that it was not given.
     waits: bool,
+    /// The versions that it serves.
+    served: Vec<String>,
     in_force: Option<Arc<Definition>>,
 }
 
@@ -162,6 +164,33 @@ impl Definitions {
         String::from_utf8_lossy(name).into_owned()
     }
 
+    /// Tells whenever something has been taken up.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed_tx.subscribe()
+    }
+
+    /// The groups and versions that definitions serve, as far as this server has heard of them.
+    pub(crate) fn served_versions(&self) -> BTreeSet<(String, String)> {
+        let known = self.known.lock();
+        let served = known
+            .by_name
+            .values()
+            .flat_map(|place| place.served.iter().map(|version| (place.group.clone(), version.clone())));
+        served.collect()
+    }
+
+    /// Whether a definition serves this group and version as the store has it.
+    pub(crate) fn is_served_at(&self, snapshot: &Snapshot, group: &str, version: &str) -> bool {
+        let ending = format!(".{group}");
+        let of_group = snapshot
+            .iter(self.prefix.as_bytes(), None)
+            .filter(|entry| self.name_of(&entry.key).ends_with(&ending))
+            .filter_map(|entry| Wire::read(&entry.value).ok());
+        of_group
+            .into_iter()
+            .any(|wire| wire.spec.group == group && wire.served_versions().any(|own| own == version))
+    }
+
     /// Waits until this server has taken up what the store holds now: of one definition, or of all.
     pub(crate) async fn caught_up(&self, registry: &Registry, name: Option<&str>) {
         let Ok(snapshot) = registry.store.snapshot(Read::Latest).await else { return };
@@ -231,10 +260,13 @@ impl Known {
         };
         let names = wire.status.accepted_names.clone();
         let waits = decision.accepted.status != "True";
+        let served = wire.served_versions().map(str::to_owned).collect();
         let had_other_names = before.as_ref().is_some_and(|before| before.names != names);
         let in_force = step.put_in_force(key, wire, entry, before.and_then(|before| before.in_force));
-        self.by_name
-            .insert(name.to_owned(), Place { revision, group: group.clone(), names, waits, in_force });
+        self.by_name.insert(
+            name.to_owned(),
+            Place { revision, group: group.clone(), names, waits, served, in_force },
+        );
         if had_other_names {
             self.free(&group);
         }

@@ -56,6 +56,7 @@ pub(super) fn row(definition: &Arc<Definition>, place: usize) -> Arc<Resource> {
         scale: own.subresources.scale.as_ref().map(scale),
         actions: vec![],
         review: None,
+        computed: false,
         columns: custom_columns(&own.additional_printer_columns),
         fields: own.selectable_fields.iter().map(|field| Cow::Owned(dotted(&field.json_path))).collect(),
         strategy: STRATEGY,

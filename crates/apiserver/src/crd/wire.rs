@@ -154,6 +154,11 @@ impl Wire {
         self.condition(kind).is_some_and(|condition| condition.status == "True")
     }
 
+    /// The names of the versions that are served.
+    pub(crate) fn served_versions(&self) -> impl Iterator<Item = &str> {
+        self.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str())
+    }
+
     /// Whether its objects are served.
     pub(crate) fn is_served(&self) -> bool {
         self.is("NamesAccepted") || self.is("Established")

@@ -69,8 +69,8 @@ impl<'a> Wanted<'a> {
         wanted
     }
 
-    /// What it would be answered with, if it can be.
-    fn accepted(&self) -> Option<Accepted> {
+    /// What it would be answered with, if it can be. Not everything can be shown as a table.
+    fn accepted(&self, has_table: bool) -> Option<Accepted> {
         // Protobuf is asked for with JSON as the second choice, which is what is given.
         let encoding = match self.media {
             "application/yaml" if !self.is_stream => Encoding::Yaml,
@@ -80,7 +80,7 @@ impl<'a> Wanted<'a> {
         let meta = self.group == "meta.k8s.io" && matches!(self.version, "v1" | "v1beta1");
         let form = match self.kind {
             "" => Form::Plain,
-            "Table" if meta => Form::Table,
+            "Table" if meta && has_table => Form::Table,
             "PartialObjectMetadata" | "PartialObjectMetadataList" if meta => Form::Metadata,
             _ => return None,
         };
@@ -111,13 +111,17 @@ fn is_json(media: &str) -> bool {
 
 /// What is accepted of what is wanted; nothing if nothing can be.
 pub(crate) fn accepted(headers: &HeaderMap) -> Option<Accepted> {
+    accepted_of(headers, true)
+}
+
+fn accepted_of(headers: &HeaderMap, has_table: bool) -> Option<Accepted> {
     if !headers.contains_key(http::header::ACCEPT) {
         return Some(Accepted { form: Form::Plain, encoding: Encoding::Json, is_pretty: false });
     }
     let mut best: Option<((u16, bool), Accepted)> = None;
     for wanted in wanted(headers) {
         if best.as_ref().is_none_or(|(rank, _)| wanted.rank() > *rank)
-            && let Some(accepted) = wanted.accepted()
+            && let Some(accepted) = wanted.accepted(has_table)
         {
             best = Some((wanted.rank(), accepted));
         }
@@ -125,9 +129,9 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Option<Accepted> {
     best.map(|(_, accepted)| accepted)
 }
 
-/// The form of an answer about objects.
-pub(crate) fn of_objects(headers: &HeaderMap) -> Outcome<Form> {
-    accepted(headers).map(|accepted| accepted.form).ok_or_else(|| Status::not_acceptable(GIVEN))
+/// The form of an answer about objects, of which there may be no table.
+pub(crate) fn of_objects(headers: &HeaderMap, has_table: bool) -> Outcome<Form> {
+    accepted_of(headers, has_table).map(|accepted| accepted.form).ok_or_else(|| Status::not_acceptable(GIVEN))
 }
 
 /// Refuses a stream in a form that has none.

@@ -1,149 +1,154 @@
 //! What is published of the schema of a custom kind.
 //!
-//! OpenAPI 3 says all of it. Swagger 2 cannot say everything, and kubectl takes what is half said for a prohibition, so
-//! there less is said: no alternatives, and nothing about values that may be null or may hold anything.
+//! OpenAPI 3 says all of it, and says in so many words what an extension implies: that an int-or-string is one of
+//! both, and that an embedded resource has a kind. Swagger 2 cannot say everything, and kubectl takes what is half said
+//! for a prohibition, so there less is said: no alternatives, no defaults, and nothing about values that may be null or
+//! may hold anything.
 
 use serde_json::{Map, Value, json};
 
-use super::schemas::{API_VERSION, Dialect, KIND, OBJECT_META, text};
-
-/// The schema as it is published, with the fields that every object has.
-pub(super) fn published(document: Value, dialect: Dialect) -> Value {
-    let mut schema = match document {
-        Value::Object(schema) => schema,
-        _ => Map::from_iter([("type".to_owned(), "object".into())]),
-    };
-    // What it says of these does not count.
-    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.retain(|field, _| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata"));
-    }
-    let mut schema = Value::Object(schema);
-    prepare(&mut schema, dialect);
-    if dialect == Dialect::V3 || !is(&schema, PRESERVE) {
-        add_head(&mut schema, dialect);
-    }
-    schema
-}
+use super::schemas::{Dialect, HEAD, OBJECT_META};
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// What Swagger 2 has no words for.
 const ALTERNATIVES: &[&str] = &["allOf", "anyOf", "oneOf", "not"];
 
-fn is(schema: &Value, flag: &str) -> bool {
+/// Parts of a schema that are values of objects: whatever they are, they are kept as they are.
+const VALUES: &[&str] = &["default", "enum", "example", "x-kubernetes-validations"];
+
+/// What a definition may say and nobody looks at.
+const UNUSED: &[&str] = &["$schema", "id"];
+
+type Schema = Map<String, Value>;
+
+/// The schema as it is published, with the fields that every object has.
+pub(super) fn published(document: Value, dialect: Dialect) -> Value {
+    let bare = || json!({"type": "object"});
+    let Value::Object(mut schema) = document else { return bare() };
+    // Not even what every object has is named then: kubectl would refuse everything else.
+    if dialect == Dialect::V2 && is(&schema, PRESERVE) {
+        return bare();
+    }
+    prepare(&mut schema, dialect);
+    add_head(&mut schema, dialect);
+    Value::Object(schema)
+}
+
+fn is(schema: &Schema, flag: &str) -> bool {
     schema.get(flag).and_then(Value::as_bool) == Some(true)
 }
 
 /// Prepares a schema and everything below it.
-fn prepare(schema: &mut Value, dialect: Dialect) {
-    if dialect == Dialect::V2 {
-        restrict(schema);
+fn prepare(schema: &mut Schema, dialect: Dialect) {
+    schema.retain(|field, value| !UNUSED.contains(&field.as_str()) && !is_unset(field, value));
+    if let Some(Value::Array(rules)) = schema.get_mut("x-kubernetes-validations") {
+        for rule in rules.iter_mut().filter_map(Value::as_object_mut) {
+            rule.retain(|_, value| value != "");
+        }
     }
-    let Some(object) = schema.as_object_mut() else { return };
-    if let Some(Value::Object(properties)) = object.get_mut("properties") {
-        properties.values_mut().for_each(|property| prepare(property, dialect));
+    match dialect {
+        Dialect::V2 => restrict(schema),
+        Dialect::V3 => unfold(schema),
     }
-    for below in ["items", "additionalProperties"] {
-        if let Some(below) = object.get_mut(below) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().filter_map(Value::as_object_mut).for_each(|below| prepare(below, dialect));
+    }
+    for field in ["items", "additionalProperties"] {
+        if let Some(Value::Object(below)) = schema.get_mut(field) {
             prepare(below, dialect);
         }
     }
     if is(schema, EMBEDDED) && (dialect == Dialect::V3 || !is(schema, PRESERVE)) {
         add_head(schema, dialect);
+        require_kind(schema);
+    }
+}
+
+/// Whether a part of a schema says the same as if it were not there.
+fn is_unset(field: &str, value: &Value) -> bool {
+    match value {
+        _ if VALUES.contains(&field) => value.as_array().is_some_and(Vec::is_empty) && field != "default",
+        Value::Null => true,
+        Value::Bool(flag) => !flag && field != "additionalProperties",
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty() && field == "properties",
+        Value::Number(_) => false,
     }
 }
 
 /// Leaves out what Swagger 2 cannot say.
-fn restrict(schema: &mut Value) {
-    let (is_null, is_open) = (is(schema, "nullable"), is(schema, PRESERVE));
-    let Some(object) = schema.as_object_mut() else { return };
-    object.retain(|field, _| match field.as_str() {
-        "nullable" => false,
-        "type" | "format" | "enum" => !is_null,
-        "properties" | "items" | "required" => !is_null && !is_open,
+fn restrict(schema: &mut Schema) {
+    let is_null = |schema: &Value| schema["nullable"] == true;
+    let (nullable, open) = (is(schema, "nullable"), is(schema, PRESERVE));
+    if let Some(Value::Object(properties)) = schema.get("properties").filter(|_| !nullable && !open) {
+        let nulls: Vec<Value> = properties
+            .iter()
+            .filter(|(_, below)| is_null(below))
+            .map(|(name, _)| name.as_str().into())
+            .collect();
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.retain(|name| !nulls.contains(name));
+        }
+    }
+    if schema.get("additionalProperties").is_some_and(is_null) {
+        schema.remove("required");
+    }
+    schema.retain(|field, value| match field.as_str() {
+        "nullable" | "default" => false,
+        "properties" | "items" => !nullable && !open,
+        "type" if value == "object" => !nullable && !open,
+        "type" => !nullable,
+        "required" => value.as_array().is_none_or(|names| !names.is_empty()),
         field => !ALTERNATIVES.contains(&field),
     });
+    // A list of what is not told.
+    if schema.get("type").is_some_and(|kind| kind == "array") && !schema.contains_key("items") {
+        schema.remove("type");
+    }
 }
 
-/// Adds the fields that every object has.
-fn add_head(schema: &mut Value, dialect: Dialect) {
-    if !schema["properties"].is_object() {
-        schema["properties"] = json!({});
+/// Says what an int-or-string is, unless it is said.
+fn unfold(schema: &mut Schema) {
+    if !is(schema, INT_OR_STRING) {
+        return;
     }
-    let description = "What every object has: its name, labels, annotations and more.";
-    let mut metadata = dialect.reference(OBJECT_META);
-    match dialect {
-        Dialect::V2 => metadata["description"] = description.into(),
-        // Nothing may stand beside a reference.
-        Dialect::V3 => metadata = json!({"description": description, "allOf": [metadata]}),
+    let either = json!([{"type": "integer"}, {"type": "string"}]);
+    let all = schema.get("allOf").and_then(Value::as_array).cloned().unwrap_or_default();
+    if schema.get("anyOf") == Some(&either) || all.first().is_some_and(|first| first["anyOf"] == either) {
+        return;
     }
-    let properties = &mut schema["properties"];
-    for (field, own) in [("apiVersion", text(API_VERSION)), ("kind", text(KIND)), ("metadata", metadata)] {
-        properties[field] = own;
+    match schema.contains_key("anyOf") {
+        false => drop(schema.insert("anyOf".to_owned(), either)),
+        true => {
+            let all = std::iter::once(json!({"anyOf": either})).chain(all).collect();
+            schema.insert("allOf".to_owned(), all);
+        }
+    }
+}
+
+/// Adds the fields that every object has, whatever the schema says of them.
+fn add_head(schema: &mut Schema, dialect: Dialect) {
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    for name in ["apiVersion", "kind"] {
+        properties[name] = HEAD[name].clone();
+    }
+    properties["metadata"] = dialect.described(OBJECT_META, HEAD["metadata"]["description"].clone());
+}
+
+/// An embedded resource says what it is.
+fn require_kind(schema: &mut Schema) {
+    let required = schema.entry("required").or_insert_with(|| json!([]));
+    let Some(required) = required.as_array_mut() else { return };
+    for name in ["kind", "apiVersion"] {
+        if !required.iter().any(|known| known == name) {
+            required.push(name.into());
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_object_has_its_head() {
-        let document = json!({"type": "object", "properties": {"metadata": {"type": "object"}, "spec": {"type": "object"}}});
-        let v3 = published(document.clone(), Dialect::V3);
-        assert_eq!(
-            v3["properties"]["metadata"]["allOf"][0]["$ref"],
-            format!("#/components/schemas/{OBJECT_META}")
-        );
-        assert_eq!(v3["properties"]["kind"]["type"], "string");
-        let v2 = published(document, Dialect::V2);
-        assert_eq!(v2["properties"]["metadata"]["$ref"], format!("#/definitions/{OBJECT_META}"));
-        assert!(published(Value::Null, Dialect::V3)["properties"]["apiVersion"].is_object());
-    }
-
-    #[test]
-    fn swagger_says_nothing_that_it_could_not_take_back() {
-        let document = json!({
-            "type": "object",
-            "properties": {
-                "either": {"type": "object", "oneOf": [{"required": ["a"]}], "properties": {"a": {"type": "string", "not": {"enum": ["b"]}}}},
-                "maybe": {"type": "object", "nullable": true, "properties": {"a": {"type": "string"}}},
-                "anything": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}},
-                "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
-                "list": {"type": "array", "items": {"type": "string", "nullable": true}},
-            },
-        });
-        let v3 = published(document.clone(), Dialect::V3);
-        for field in ["either", "maybe", "anything", "port", "list"] {
-            assert_eq!(v3["properties"][field], document["properties"][field], "{field}");
-        }
-        let v2 = published(document, Dialect::V2);
-        let expected = json!({
-            "either": {"type": "object", "properties": {"a": {"type": "string"}}},
-            "maybe": {},
-            "anything": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "port": {"x-kubernetes-int-or-string": true},
-            "list": {"type": "array", "items": {}},
-        });
-        for (field, expected) in expected.as_object().expect("an object") {
-            assert_eq!(&v2["properties"][field], expected, "{field}");
-        }
-    }
-
-    #[test]
-    fn whatever_may_hold_anything_has_no_fields_in_swagger() {
-        let document = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        assert_eq!(published(document.clone(), Dialect::V2), document);
-        assert!(published(document, Dialect::V3)["properties"]["metadata"].is_object());
-    }
-
-    #[test]
-    fn embedded_objects_have_a_head_too() {
-        let document = json!({
-            "type": "object", "properties": {"template": {"type": "object", "x-kubernetes-embedded-resource": true}},
-        });
-        let v3 = published(document, Dialect::V3);
-        assert!(v3["properties"]["template"]["properties"]["metadata"].is_object());
-    }
-}
+mod tests;

@@ -140,10 +140,17 @@ impl Paths {
         let outer: &[&str] = if row.namespaced { &["namespace"] } else { &[] };
         let inner: &[&str] = if row.namespaced { &["namespace", "name"] } else { &["name"] };
         let noun = Noun::new(row, version);
+        let list_type = schemas::list_type(&version.type_name, row);
+        if row.computed {
+            let list = self.list(&noun, &list_type, self.id("list", &noun, ""));
+            let mut get = self.change(&noun, "");
+            get.retain(|operation| operation.method == "get");
+            let one = format!("{collection}/{{name}}");
+            return vec![(collection, self.item(outer, &[list])), (one, self.item(inner, &get))];
+        }
         if !row.is_stored() {
             return vec![(collection, self.item(outer, &[self.create(&noun)]))];
         }
-        let list_type = schemas::list_type(&version.type_name, row);
         let mut paths = vec![];
         if row.namespaced {
             let all = self.list(&noun, &list_type, format!("list{}{}ForAllNamespaces", self.camel, row.kind));

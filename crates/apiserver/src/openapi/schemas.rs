@@ -1,10 +1,16 @@
 //! JSON schemas of types: gathered from their sources, and put into the form that Kubernetes publishes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use k8s_openapi::{
     api::{
-        authentication::v1::TokenRequest, autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction,
+        authentication::v1::TokenRequest,
+        autoscaling::v1::Scale,
+        core::v1::{Binding, ConfigMap},
+        policy::v1::Eviction,
     },
     apimachinery::pkg::{
         apis::meta::v1::{APIResourceList, DeleteOptions, ListMeta, ObjectMeta, Patch, Status, WatchEvent},
@@ -41,7 +47,23 @@ impl Dialect {
     pub(super) fn reference(self, type_name: &str) -> Value {
         json!({"$ref": format!("#{}/{type_name}", self.definitions())})
     }
+
+    /// A reference to a type, with words about the field it is in.
+    pub(super) fn described(self, type_name: &str, description: Value) -> Value {
+        let mut schema = self.reference(type_name);
+        schema["description"] = description;
+        if self == Dialect::V3 {
+            wrap(&mut schema);
+        }
+        schema
+    }
 }
+
+/// The fields that every object has, as all types have them.
+pub(super) static HEAD: LazyLock<Value> = LazyLock::new(|| {
+    let mut schema = ConfigMap::json_schema(&mut SchemaGenerator::default()).to_value();
+    schema["properties"].take()
+});
 
 /// Group, version and kind.
 pub(super) type Gvk = (String, String, String);
@@ -104,6 +126,9 @@ pub(super) const RESOURCE_LIST: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.API
 const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// Says which fields objects can be selected by; of custom kinds only.
+const SELECTABLE: &str = "x-kubernetes-selectable-fields";
 
 /// The name of a type's list type.
 pub(super) fn list_type(type_name: &str, resource: &Resource) -> String {
@@ -177,11 +202,16 @@ impl Schemas {
         self.add(&version.type_name, &version.source);
         let gvk = |kind: &str| (row.group.clone(), version.name.clone(), kind.to_owned());
         self.is_kind(&version.type_name, gvk(&row.kind));
-        if row.is_stored() {
+        if row.is_stored() || row.computed {
             ask::<ListMeta>(&mut self.generator);
             let name = list_type(&version.type_name, row);
             self.is_kind(&name, gvk(&row.list_kind));
-            let schema = self.list(row, &version.type_name);
+            let mut schema = self.list(row, &version.type_name);
+            if let Some(kind) = self.custom.get_mut(&version.type_name).filter(|_| !row.fields.is_empty()) {
+                let fields = row.fields.iter().map(|field| json!({"fieldPath": field}));
+                schema[SELECTABLE] = fields.collect();
+                kind[SELECTABLE] = schema[SELECTABLE].clone();
+            }
             self.own.insert(name, schema);
         }
         let actions = row.actions.iter().filter_map(|(_, action)| Extra::of(*action));
@@ -196,21 +226,22 @@ impl Schemas {
     }
 
     fn list(&self, row: &Resource, type_name: &str) -> Value {
-        let mut metadata = self.dialect.reference(LIST_META);
-        metadata["description"] = "Standard list metadata.".into();
+        let more =
+            "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+        let metadata = format!("Standard list metadata. {more}#types-kinds");
         json!({
-            "description": format!("{} is a list of {}.", row.list_kind, row.kind),
+            "description": format!("{} is a list of {}", row.list_kind, row.kind),
             "type": "object",
             "required": ["items"],
             "properties": {
-                "apiVersion": text(API_VERSION),
+                "apiVersion": HEAD["apiVersion"],
                 "items": {
-                    "description": format!("The {}.", row.plural),
+                    "description": format!("List of {}. {more}", row.plural),
                     "type": "array",
                     "items": self.dialect.reference(type_name),
                 },
-                "kind": text(KIND),
-                "metadata": metadata,
+                "kind": HEAD["kind"],
+                "metadata": self.dialect.described(LIST_META, metadata.into()),
             },
         })
     }
@@ -238,15 +269,6 @@ impl Schemas {
             (name, schema)
         })
     }
-}
-
-pub(super) const API_VERSION: &str =
-    "The group and version of this object, such as apps/v1. It says how the rest is to be read.";
-pub(super) const KIND: &str = "The kind of this object. It cannot be changed.";
-
-/// A field that holds a string.
-pub(super) fn text(description: &str) -> Value {
-    json!({"type": "string", "description": description})
 }
 
 /// Types whose values are of several JSON types, or of any; what is published in place of their schemas.

@@ -108,7 +108,8 @@ fn pods_are_compiled_with_their_merge_rules() {
         .field("ports")
         .expect("ports");
     let protocol = Key { name: "protocol".into(), default: Some(json!("TCP")) };
-    let keys: Arc<[Key]> = Arc::new(["containerPort".into(), protocol]);
+    let port = Key { name: "containerPort".into(), default: Some(json!(0)) };
+    let keys: Arc<[Key]> = Arc::new([port, protocol]);
     assert_eq!(ports.merge.ownership, Ownership::Keyed(keys));
     assert_eq!(ports.merge.strategic, Strategic::MergeBy("containerPort"));
     let volumes = spec.field("volumes").expect("volumes");

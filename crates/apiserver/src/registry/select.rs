@@ -136,11 +136,16 @@ const UNSET: &[(&str, &str)] = &[
     ("status.succeeded", "0"),
 ];
 
+/// What counts in place of a field that is not set or empty.
+const INSTEAD: &[(&str, &str)] = &[("source.component", "reportingComponent")];
+
 fn field_equals(stored: &Stored<'_>, field: &str, wanted: &str) -> bool {
     let field = ELSEWHERE.iter().find(|(own, _)| *own == field).map_or(field, |(_, stored)| stored);
-    let path: Vec<&str> = field.split('.').collect();
-    match stored.peek(&path) {
-        Some(value) => value == wanted,
-        None => UNSET.iter().find(|(own, _)| *own == field).map_or("", |(_, value)| value) == wanted,
+    let value = |field: &str| stored.peek(&field.split('.').collect::<Vec<_>>());
+    let other = INSTEAD.iter().find(|(own, _)| *own == field).map(|(_, other)| *other);
+    match (value(field).filter(|value| other.is_none() || !value.is_empty()), other) {
+        (Some(value), _) => value == wanted,
+        (None, Some(other)) => value(other).unwrap_or_default() == wanted,
+        (None, None) => UNSET.iter().find(|(own, _)| *own == field).map_or("", |(_, value)| value) == wanted,
     }
 }

@@ -160,7 +160,7 @@ impl Registry {
         resource.canonicalize_stored(&mut request.object);
         validate(resource, &request.object, None, None)?;
         self.validate(&mut request).await?;
-        (resource.strategy.warn)(&request.object, &mut request.warnings);
+        resource.rules.warn(&request.object, None, &mut request.warnings);
         let Request { object, effects, warnings, .. } = request;
         let value = Bytes::from(stored::encode(&self.versions.to_stored(resource, object).await?));
         author.warnings = warnings;
@@ -237,7 +237,7 @@ impl Registry {
             }
         };
         check_preconditions(resource, name, &new, &old)?;
-        adopt(&mut new, &old);
+        adopt(resource, &mut new, &old);
         let part_name = part.map(|part| part.name);
         new = self.restrict(resource, part, new, &old);
         // The schema of a custom kind holds for its status as well.
@@ -283,7 +283,7 @@ impl Registry {
         validate(resource, &request.object, Some(&old), part_name)?;
         self.validate(&mut request).await?;
         if part.is_none() {
-            (resource.strategy.warn)(&request.object, &mut request.warnings);
+            resource.rules.warn(&request.object, Some(&old), &mut request.warnings);
         }
         let Request { object: new, effects, warnings, .. } = request;
         author.warnings = warnings;
@@ -469,8 +469,9 @@ fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timesta
     }
     metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
     metadata.insert("creationTimestamp".to_owned(), time::rfc3339(now).into());
-    if resource.namespaced {
-        metadata.insert("namespace".to_owned(), namespace.into());
+    match resource.namespaced {
+        true => drop(metadata.insert("namespace".to_owned(), namespace.into())),
+        false => drop(metadata.remove("namespace")),
     }
     if let Generation::Counted { first: first @ 1.., .. } = resource.strategy.generation {
         metadata.insert("generation".to_owned(), first.into());
@@ -547,10 +548,13 @@ pub(crate) fn keep_metadata(new: &mut Object, old: &Object, fields: &[&str]) {
 }
 
 /// Carries over what a client can never change.
-fn adopt(new: &mut Object, old: &Object) {
+fn adopt(resource: &Resource, new: &mut Object, old: &Object) {
     keep_metadata(new, old, &SET_BY_SERVER);
     let new = metadata_mut(new);
     new.remove("selfLink");
+    if !resource.namespaced {
+        new.remove("namespace");
+    }
     if !new.contains_key("namespace")
         && let Some(namespace) = object::metadata(old).get("namespace")
     {

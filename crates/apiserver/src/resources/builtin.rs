@@ -127,6 +127,7 @@ fn core_rows() -> Vec<Resource> {
             .action("token", Action::Token),
         of::<core::PersistentVolume>().rules(kinds::volume::STRATEGY).short(&["pv"]).status(),
         of::<core::PersistentVolumeClaim>().rules(kinds::claim::STRATEGY).short(&["pvc"]).status(),
+        of::<core::ComponentStatus>().short(&["cs"]).computed("v1 ComponentStatus is deprecated in v1.19+"),
     ]
 }
 
@@ -360,6 +361,7 @@ fn of<T: Typed<Scope: Scope> + JsonSchema>() -> Resource {
         scale: None,
         actions: vec![],
         review: None,
+        computed: false,
         columns: columns::of(T::GROUP, T::KIND),
         fields: vec![],
         strategy: Strategy::PLAIN,
@@ -420,6 +422,14 @@ impl Resource {
     fn answers(mut self, review: Review) -> Self {
         self.review = Some(review);
         self.prefix.clear();
+        self
+    }
+
+    /// Its objects are worked out when they are asked for, and whoever asks is told this.
+    fn computed(mut self, warning: &str) -> Self {
+        self.computed = true;
+        self.prefix.clear();
+        self.versions.iter_mut().for_each(|version| version.warning = Some(warning.to_owned()));
         self
     }
 

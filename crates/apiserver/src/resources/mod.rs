@@ -68,6 +68,8 @@ pub struct Resource {
     pub actions: Vec<(&'static str, Action)>,
     /// What is done with a created object that is not stored.
     pub review: Option<Review>,
+    /// Whether its objects are worked out when they are asked for, and only read.
+    pub computed: bool,
     /// The columns of its table.
     pub columns: Vec<Column>,
     /// Fields that can be selected by, besides the name and the namespace.
@@ -139,11 +141,21 @@ impl Version {
         }
     }
 
-    /// The same for what a client applies, which may hold `null`s.
+    /// The same for what a client applies, which may hold `null`s and has been held against the schema by which it is
+    /// merged.
     pub(crate) fn inspect_applied(&self, object: &mut Object) -> Report {
         match &self.source {
             Source::Type(_) => check_applied(self.schema(), object),
             Source::Custom(kind) => kind.inspect_applied(object),
+        }
+    }
+
+    /// The same for what has become of an object that was applied to. What a custom kind does not take for `null` is
+    /// for its validation to say.
+    pub(crate) fn inspect_merged(&self, object: &mut Object) {
+        match &self.source {
+            Source::Type(_) => drop(check(self.schema(), object)),
+            Source::Custom(kind) => kind.inspect_merged(object),
         }
     }
 }

@@ -25,6 +25,9 @@ pub trait Rules: Send + Sync {
     /// Finds faults in an object and, if there is an old one, in the change. `part` is the subresource it came
     /// through.
     fn validate(&self, new: &Object, old: Option<&Object>, part: Option<&str>, errors: &mut Errors);
+
+    /// Adds advice for the client, such as a deprecation.
+    fn warn(&self, _new: &Object, _old: Option<&Object>, _warnings: &mut Vec<String>) {}
 }
 
 impl Rules for Strategy {
@@ -40,6 +43,10 @@ impl Rules for Strategy {
         if let Some(old) = old {
             (self.validate_update)(new, old, part, errors);
         }
+    }
+
+    fn warn(&self, new: &Object, _: Option<&Object>, warnings: &mut Vec<String>) {
+        (self.warn)(new, warnings);
     }
 }
 

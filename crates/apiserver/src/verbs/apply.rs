@@ -7,12 +7,12 @@ use http::Response;
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_machinery::{
-    apply::{ApplyError, Request, apply as merge},
-    decode::decode_yaml,
+    apply::{ApplyError, Request, apply as merge, faults},
+    decode::{DecodeError, Decoded, decode_yaml},
     field::Errors,
     managed::{Operation, Write},
     object::{self, Object, metadata, str_at},
-    schema::Report,
+    schema::{Node, Report},
     time,
 };
 
@@ -51,47 +51,61 @@ pub(crate) struct Configuration {
     pub(crate) manager: String,
     force: bool,
     n_bytes: usize,
+    /// What a strict reader finds in it: keys that were given twice.
+    repeated: Vec<String>,
 }
 
 impl Configuration {
     /// Reads a configuration of this version and kind, whose fields are yet to be checked.
-    pub(crate) fn read(
-        call: &mut Call,
-        target: &Target,
-        body: &Bytes,
-        (api_version, kind): (&str, &str),
-    ) -> Outcome<Self> {
+    pub(crate) fn read(call: &mut Call, body: &Bytes, (api_version, kind): (&str, &str)) -> Outcome<Self> {
         if call.query.get("fieldManager").is_empty() {
             let mut errors = Errors::new();
             errors.required("fieldManager", "is required for apply patch");
             return Err(Status::invalid_options(call.options_kind(), &errors));
         }
         let manager = manager(call)?;
-        let decoded = without_blocking(body.len(), || decode_yaml(body));
-        let decoded = decoded
-            .map_err(|error| Status::bad_request(format!("error decoding YAML: {}", crate::chain(&error))))?;
-        settle_duplicates(call, &decoded.duplicates)?;
+        let decoded = match without_blocking(body.len(), || decode_yaml(body)) {
+            Err(DecodeError::Kind("null")) => Decoded::default(),
+            decoded => decoded.map_err(|error| undecodable(&error))?,
+        };
         let object = decoded.object;
         check_kind(&object, api_version, kind)?;
         if metadata(&object).get("managedFields").is_some_and(|fields| !fields.is_null()) {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
-        if !object::name(&object).is_empty() {
-            check_name(target, &object)?;
-        }
-        Ok(Configuration { object, manager, force: call.query.flag("force"), n_bytes: body.len() })
+        let (force, n_bytes) = (call.query.flag("force"), body.len());
+        Ok(Configuration { object, manager, force, n_bytes, repeated: decoded.repeated })
     }
 
-    /// Holds the configuration against a schema. Unlike elsewhere, fields that are not known are always refused.
-    pub(crate) fn check(&mut self, inspect: impl FnOnce(&mut Object) -> Report) -> Outcome<()> {
+    /// Holds the configuration against the schema by which it is merged, where fields that are not known are always
+    /// refused, and against what `inspect` knows besides.
+    pub(crate) fn check(
+        &mut self,
+        schema: &Node,
+        inspect: impl FnOnce(&mut Object) -> Report,
+    ) -> Outcome<()> {
+        match without_blocking(self.n_bytes, || faults(&self.object, schema)).as_slice() {
+            [] => {}
+            [only] => return Err(self.malformed(only)),
+            several => return Err(self.malformed(&format!("errors:\n  {}", several.join("\n  ")))),
+        }
         let object = &mut self.object;
         let report = without_blocking(self.n_bytes, || inspect(object));
-        let unknown = report.unknown.iter().map(|field| format!(".{field}: field not declared in schema"));
-        let faults: Vec<String> = unknown.chain(report.faults.iter().cloned()).collect();
-        match faults.as_slice() {
-            [] => Ok(()),
-            [only] => Err(self.malformed(only)),
-            several => Err(self.malformed(&format!("errors:\n  {}", several.join("\n  ")))),
+        report.faults.first().map_or(Ok(()), |fault| Err(self.inconvertible(fault)))
+    }
+
+    /// Keys that were given twice are refused, told or ignored, as the client wants.
+    pub(crate) fn settle_repeated(&mut self, call: &mut Call) -> Outcome<()> {
+        match FieldValidation::of(call)? {
+            FieldValidation::Strict => Ok(()),
+            FieldValidation::Warn => {
+                call.warnings.append(&mut self.repeated);
+                Ok(())
+            }
+            FieldValidation::Ignore => {
+                self.repeated.clear();
+                Ok(())
+            }
         }
     }
 
@@ -110,35 +124,53 @@ impl Configuration {
         };
         let request = Request { write, versions: &through.served, force: self.force };
         let merged = without_blocking(self.n_bytes, || merge(live, &self.object, &request));
-        merged.map_err(|error| match error {
+        let merged = merged.map_err(|error| match error {
             ApplyError::Conflicts(conflicts) => Status::apply_conflict(&conflicts),
             other => self.malformed(&other.to_string()),
-        })
+        })?;
+        match self.repeated.is_empty() {
+            true => Ok(merged),
+            false => Err(Status::bad_request(format!(
+                "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                self.repeated.join("\n  ")
+            ))),
+        }
     }
 
-    /// 400: the configuration does not fit its schema.
-    fn malformed(&self, why: &str) -> Box<Status> {
+    /// The object as messages name it.
+    fn shown(&self) -> String {
         let (namespace, name) = (object::namespace(&self.object), object::name(&self.object));
-        let kind = shown_kind(&self.object);
-        Status::bad_request(format!(
-            "failed to create typed patch object ({namespace}/{name}; {kind}): {why}"
+        format!("{namespace}/{name}; {}", shown_kind(&self.object))
+    }
+
+    /// 500, as in Kubernetes: the configuration does not fit the schema by which it is merged.
+    fn malformed(&self, why: &str) -> Box<Status> {
+        Status::failure(format!("failed to create typed patch object ({}): {why}", self.shown()))
+    }
+
+    /// 500, as in Kubernetes: what is in the configuration merges, but is no value of its type.
+    fn inconvertible(&self, fault: &str) -> Box<Status> {
+        let why = match fault.rsplit_once(" of type ") {
+            Some((what, wanted)) if what.contains("Go struct field") => {
+                format!("cannot convert float64 to {wanted}")
+            }
+            _ if fault.starts_with("illegal base64") => format!("error decoding from json: {fault}"),
+            _ => fault.to_owned(),
+        };
+        Status::failure(format!(
+            "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}: {why}",
+            self.shown(),
+            shown_kind(&self.object)
         ))
     }
 }
 
-/// Fields that were given twice are refused, told or ignored, as the client wants.
-fn settle_duplicates(call: &mut Call, duplicates: &[String]) -> Outcome<()> {
-    let twice: Vec<String> = duplicates.iter().map(|field| format!("duplicate field {field:?}")).collect();
-    match FieldValidation::of(call)? {
-        FieldValidation::Strict if !twice.is_empty() => {
-            Err(Status::bad_request(format!("error strict decoding YAML: {}", twice.join(", "))))
-        }
-        FieldValidation::Warn => {
-            call.warnings.extend(twice);
-            Ok(())
-        }
-        _ => Ok(()),
-    }
+/// 400: the bytes are no configuration.
+fn undecodable(error: &DecodeError) -> Box<Status> {
+    Status::bad_request(match error {
+        DecodeError::Yaml(why) => format!("error encoding patch: {why}"),
+        other => format!("error decoding patch: error unmarshaling JSON: while decoding JSON: {other}"),
+    })
 }
 
 /// Group, version and kind as messages show them.
@@ -153,10 +185,7 @@ fn check_kind(object: &Object, api_version: &str, kind: &str) -> Outcome<()> {
     let is = |field: &str, wanted: &str| str_at(object, &[field]) == Some(wanted);
     match is("apiVersion", api_version) && is("kind", kind) {
         true => Ok(()),
-        false => Err(Status::bad_request(format!(
-            "invalid object type: {}; this path takes {api_version}, Kind={kind}",
-            shown_kind(object)
-        ))),
+        false => Err(Status::bad_request(format!("invalid object type: {}", shown_kind(object)))),
     }
 }
 
@@ -171,8 +200,12 @@ pub(crate) async fn apply(
     let resource = &target.resource;
     let version = resource.version(&target.version).ok_or_else(Status::no_such_path)?;
     let api_version = resource.api_version(&target.version);
-    let mut creating = Configuration::read(call, target, body, (&api_version, &resource.kind))?;
-    creating.check(|object| version.inspect_applied(object))?;
+    let mut creating = Configuration::read(call, body, (&api_version, &resource.kind))?;
+    creating.check(version.schema(), |object| version.inspect_applied(object))?;
+    if !object::name(&creating.object).is_empty() {
+        check_name(target, &creating.object)?;
+    }
+    creating.settle_repeated(call)?;
     let whole = (part.is_none() && server.registry.unrestricted).then(|| creating.clone());
     restrict_applied(resource, part, true, &mut creating.object);
     let is_whole = whole.is_some();
@@ -180,15 +213,15 @@ pub(crate) async fn apply(
     if part.is_none() && !is_whole && holds_reserved(resource, &creating.object) {
         restrict_applied(resource, part, false, &mut changing.to_mut().object);
     }
-    let has_nulls = has_null(&changing.object);
+    let is_loose = resource.custom().is_some() || has_null(&changing.object);
     let catalog = server.registry.catalog.load_full();
     let subresource = part.map_or("", |part| part.name);
     let through =
         Through { served: Served { resource, catalog: &catalog }, api_version: &api_version, subresource };
     let change = |current: &Object| {
         let mut new = changing.merged(current, &through)?;
-        if has_nulls {
-            version.inspect(&mut new);
+        if is_loose {
+            version.inspect_merged(&mut new);
         }
         check_name(target, &new)?;
         Ok(new)
@@ -232,7 +265,7 @@ fn created(
         return Err(Status::conflict(&target.resource, name, &why));
     }
     let mut new = config.merged(&Object::new(), through)?;
-    version.inspect(&mut new);
+    version.inspect_merged(&mut new);
     check_name(target, &new)?;
     settle_namespace(target, &mut new)?;
     to_handled(&target.resource, &mut new, through.api_version)?;

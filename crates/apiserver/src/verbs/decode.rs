@@ -49,18 +49,24 @@ fn body(call: &Call, body: &Bytes, kind: &str) -> Outcome<Decoded> {
         Encoding::Yaml => without_blocking(body.len(), || decode_yaml(body)),
         Encoding::Protobuf => {
             return match protobuf::decode(body, super::body::MOST_BODY) {
-                Ok(object) => Ok(Decoded { object, duplicates: vec![] }),
+                Ok(object) => Ok(Decoded { object, ..Decoded::default() }),
                 Err(error) => Err(unrecognized(kind, body, "", &error)),
             };
         }
     };
-    decoded.map_err(|error| {
-        let why = match error {
-            DecodeError::Json(_) => "couldn't get version/kind; json parse error: ",
-            _ => "",
-        };
-        unrecognized(kind, body, why, &error)
-    })
+    match decoded {
+        // A document in which nothing stands says nothing.
+        Err(DecodeError::Kind("null")) => Ok(Decoded::default()),
+        decoded => decoded.map_err(|error| {
+            let why = match error {
+                DecodeError::Json(_) | DecodeError::Kind(_) => {
+                    "couldn't get version/kind; json parse error: "
+                }
+                _ => "",
+            };
+            unrecognized(kind, body, why, &error)
+        }),
+    }
 }
 
 fn unrecognized(
@@ -100,13 +106,13 @@ pub(crate) fn object(call: &mut Call, target: &Target, bytes: &Bytes) -> Outcome
     if target.resource.custom().is_some() && of_body(&call.headers)? == Encoding::Protobuf {
         return Err(Status::unsupported_media_type(TAKEN_OF_CUSTOM));
     }
-    let Decoded { mut object, duplicates } = body(call, bytes, kind)?;
+    let Decoded { mut object, duplicates, repeated } = body(call, bytes, kind)?;
     let api_version = target.resource.api_version(&target.version);
     settle_kind(&mut object, &api_version, kind)?;
     // What is of another kind is not written down: it may be a secret that the rules for this kind do not look for.
     note(call, &object);
     let report = version.inspect(&mut object);
-    fields(call, report, &api_version, kind, duplicates)?;
+    fields(call, report, &api_version, kind, (&duplicates, &repeated))?;
     Ok(object)
 }
 
@@ -167,7 +173,7 @@ pub(crate) static SCALE: Extra = Extra {
 
 /// Reads an object of a type that has no row and checks its fields.
 pub(crate) fn extra(call: &mut Call, bytes: &Bytes, extra: &Extra) -> Outcome<Object> {
-    let Decoded { mut object, duplicates } = body(call, bytes, extra.kind)?;
+    let Decoded { mut object, duplicates, repeated } = body(call, bytes, extra.kind)?;
     note(call, &object);
     let given = str_at(&object, &["apiVersion"]).filter(|given| !given.is_empty());
     let any = extra.api_versions.is_empty();
@@ -176,7 +182,7 @@ pub(crate) fn extra(call: &mut Call, bytes: &Bytes, extra: &Extra) -> Outcome<Ob
     let api_version = known.unwrap_or(usual).to_owned();
     settle_kind(&mut object, &api_version, extra.kind)?;
     let report = check(&extra.schema, &mut object);
-    fields(call, report, &api_version, extra.kind, duplicates)?;
+    fields(call, report, &api_version, extra.kind, (&duplicates, &repeated))?;
     Ok(object)
 }
 
@@ -206,13 +212,14 @@ pub(crate) fn settle_kind(object: &mut Object, api_version: &str, kind: &str) ->
     Ok(())
 }
 
-/// Refuses fields of the wrong type, and tells of those that are not known.
+/// Refuses fields of the wrong type, and tells of those that are not known or given twice: by their paths, and where the
+/// body is YAML by line.
 fn fields(
     call: &mut Call,
     report: Report,
     api_version: &str,
     kind: &str,
-    duplicates: Vec<String>,
+    (duplicates, repeated): (&[String], &[String]),
 ) -> Outcome<()> {
     let validation = FieldValidation::of(call)?;
     if let Some(fault) = report.faults.first() {
@@ -222,12 +229,17 @@ fn fields(
         )));
     }
     let unknown = report.unknown.iter().map(|field| format!("unknown field {field:?}"));
-    let twice = duplicates.iter().map(|field| format!("duplicate field {field:?}"));
+    let by_path = duplicates.iter().filter(|_| repeated.is_empty());
+    let by_path = by_path.map(|field| format!("duplicate field {field:?}"));
     match validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => call.warnings.extend(unknown.chain(twice)),
+        FieldValidation::Warn => {
+            call.warnings.extend(repeated.iter().cloned().chain(unknown).chain(by_path));
+        }
         FieldValidation::Strict => {
-            let found: Vec<String> = unknown.chain(twice).collect();
+            let by_line = (!repeated.is_empty())
+                .then(|| format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  ")));
+            let found: Vec<String> = by_line.into_iter().chain(unknown).chain(by_path).collect();
             if !found.is_empty() {
                 let found = found.join(", ");
                 return Err(Status::bad_request(format!(

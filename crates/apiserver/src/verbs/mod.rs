@@ -3,6 +3,7 @@
 mod actions;
 mod apply;
 pub(crate) mod body;
+mod components;
 mod decode;
 mod delete;
 mod patch;
@@ -105,6 +106,9 @@ async fn dispatch(
         return subresource(server, call, target, sub, body).await;
     }
     let resource = &target.resource;
+    if resource.computed {
+        return components::answer(server, call, target);
+    }
     if resource.review.is_some() {
         return match call.method {
             Method::POST if target.name.is_none() => reviews::create(server, call, target, body).await,
@@ -183,7 +187,7 @@ async fn describe(server: &Arc<ApiServer>, call: &Call, route: Route) -> Outcome
         tokio::task::spawn_blocking(move || find(&server.openapi, &catalog, &path))
     };
     match route {
-        Route::CoreVersions => Ok(server.discovery.core(&catalog, &call.headers)),
+        Route::CoreVersions => Ok(server.discovery.core(&catalog, &call.headers, server.config.advertise)),
         Route::Groups => Ok(server.discovery.groups(&catalog, &call.headers)),
         Route::Group(group) => server.discovery.group(&catalog, &group).ok_or_else(Status::no_such_path),
         Route::Version(group, version) => {
@@ -281,10 +285,17 @@ pub(crate) fn rendering(call: &Call, target: &Target) -> Outcome<Rendering> {
     Ok(Rendering {
         api_version: target.resource.api_version(&target.version),
         resource: Arc::clone(&target.resource),
-        form: of_objects(&call.headers)?,
+        form: of_objects(&call.headers, has_table(target))?,
         include,
         now: Timestamp::now(),
     })
+}
+
+/// Whether there is a table of what is answered: not of what is only asked, nor of what is done to an object.
+fn has_table(target: &Target) -> bool {
+    let resource = &target.resource;
+    let sub = target.sub.as_deref();
+    resource.review.is_none() && !resource.actions.iter().any(|(name, _)| Some(*name) == sub)
 }
 
 /// The author of a write, for the registry.

@@ -90,8 +90,10 @@ async fn applied(
 ) -> Outcome<Response<Body>> {
     let resource = &target.resource;
     let name = target.name.as_deref().unwrap_or_default();
-    let mut config = Configuration::read(call, target, body, ("autoscaling/v1", "Scale"))?;
-    config.check(|object| check_applied(&decode::SCALE.schema, object))?;
+    let mut config = Configuration::read(call, body, ("autoscaling/v1", "Scale"))?;
+    config.check(&decode::SCALE.schema, |object| check_applied(&decode::SCALE.schema, object))?;
+    check_name(target, &config.object)?;
+    config.settle_repeated(call)?;
     if int_at(&config.object, &["spec", "replicas"]).is_none() {
         let mut errors = Errors::new();
         errors.at("spec", |errors| errors.required("replicas", "must be applied to a scale"));

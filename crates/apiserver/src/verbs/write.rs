@@ -102,20 +102,21 @@ fn needs_revision(resource: &Resource, name: &str) -> Box<Status> {
     Status::invalid(&resource.group, &resource.kind, name, &errors)
 }
 
+const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
 /// The namespace of the URL is that of the object.
 pub(crate) fn settle_namespace(target: &Target, object: &mut Object) -> Outcome<()> {
-    let given = object::namespace(object);
+    // Where there is none, the registry takes out what clients fill in.
     if !target.resource.namespaced {
-        // Clients may fill it in for kinds that have none; validation says so if it is not empty.
         return Ok(());
     }
+    let given = object::namespace(object);
     if target.namespace.is_empty() {
         return Err(Status::bad_request("an empty namespace may not be set during creation"));
     }
     if !given.is_empty() && given != target.namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+        return Err(Status::bad_request(OTHER_NAMESPACE));
     }
     metadata_mut(object).insert("namespace".to_owned(), target.namespace.as_str().into());
     Ok(())
@@ -136,9 +137,7 @@ pub(crate) fn check_name(target: &Target, object: &Object) -> Outcome<()> {
     }
     let (namespace, given) = (target.namespace.as_str(), object::namespace(object));
     if !namespace.is_empty() && !given.is_empty() && given != namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
-        )));
+        return Err(Status::bad_request(OTHER_NAMESPACE));
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use parking_lot::Mutex;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use windlass_machinery::object::{Object, int_at, str_at};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -70,6 +71,16 @@ pub(crate) enum CallError {
         /// What was sent where.
         call: String,
     },
+    /// It sends the question on to someone else, who may be anyone.
+    #[error("{call}: the server answered {code}, a redirect to {to:?}, and redirects are not followed")]
+    Redirect {
+        /// What was sent where.
+        call: String,
+        /// The HTTP status code.
+        code: u16,
+        /// Where it redirects to.
+        to: String,
+    },
     /// It answered, but not with success.
     #[error("{call}: the server answered {code}: {said:?}")]
     Refused {
@@ -94,20 +105,21 @@ impl Hook {
     /// Reads a `clientConfig`: `url` or `service`, and `caBundle`.
     pub(crate) fn of(config: &Object) -> Result<Self, CallError> {
         use base64::{Engine, engine::general_purpose::STANDARD};
-        let text = match (str_at(config, &["url"]), str_at(config, &["service", "name"])) {
-            (Some(url), _) if !url.is_empty() => url.to_owned(),
+        let (text, path) = match (str_at(config, &["url"]), str_at(config, &["service", "name"])) {
+            (Some(url), _) if !url.is_empty() => (url.to_owned(), None),
             (_, Some(name)) => {
                 let namespace = str_at(config, &["service", "namespace"]).unwrap_or_default();
                 let port = int_at(config, &["service", "port"]).unwrap_or(443);
-                let path = str_at(config, &["service", "path"]).unwrap_or_default().trim_start_matches('/');
-                format!("https://{name}.{namespace}.svc:{port}/{path}")
+                (format!("https://{name}.{namespace}.svc:{port}"), str_at(config, &["service", "path"]))
             }
             _ => return Err(CallError::Config("neither url nor service is set".to_owned())),
         };
-        let url: Uri = text.parse().map_err(|_| CallError::Config(format!("{text:?} is no URL")))?;
+        let no_url = || CallError::Config(format!("{text:?} is no URL"));
+        let url: Uri = text.parse().map_err(|_| no_url())?;
         if url.scheme_str() != Some("https") || url.host().is_none() {
             return Err(CallError::Config(format!("{text:?} is no https URL")));
         }
+        let url = with_path(&url, path.unwrap_or(url.path())).ok_or_else(no_url)?;
         let bundle = str_at(config, &["caBundle"]).unwrap_or_default();
         let lines: String = bundle.split_ascii_whitespace().collect();
         let authorities =
@@ -120,6 +132,42 @@ impl Hook {
         let joint = if self.url.query().is_some() { '&' } else { '?' };
         format!("{}{joint}timeout={}s", self.url, timeout.as_secs().max(1))
     }
+}
+
+/// What stands for itself in a path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// A URL with this path in place of its own, cleaned as Go's client does: no empty steps, no `.` and `..`, no slash at
+/// the end.
+fn with_path(url: &Uri, path: &str) -> Option<Uri> {
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    let mut steps: Vec<&str> = vec![];
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => drop(steps.pop()),
+            step => steps.push(step),
+        }
+    }
+    let path = steps.join("/");
+    let path = utf8_percent_encode(&path, PATH);
+    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut parts = url.clone().into_parts();
+    parts.path_and_query = Some(format!("/{path}{query}").parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// Kept connections for one set of authorities.
@@ -188,6 +236,11 @@ impl Webhooks {
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
         let answer = pool.request(request).await.map_err(|error| no_answer(cause(&error)))?;
         let code = answer.status();
+        if let Some(to) = answer.headers().get(header::LOCATION).filter(|_| code.is_redirection()) {
+            let to = to.as_bytes();
+            let to = String::from_utf8_lossy(&to[..to.len().min(SHOWN)]).into_owned();
+            return Err(CallError::Redirect { call, code: code.as_u16(), to });
+        }
         let limit = if code.is_success() { most } else { SHOWN };
         let (body, is_whole) = collect(answer.into_body(), limit).await.map_err(no_answer)?;
         match (code.is_success(), is_whole) {

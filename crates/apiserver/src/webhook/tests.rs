@@ -141,7 +141,9 @@ async fn redirects_and_errors_are_no_answers() {
     });
     let hooks = Hooks::start(&["127.0.0.1"], away).await;
     let error = said(&nowhere(), &by_url(&hooks)).await;
-    assert!(error.contains("the server answered 307: \"over there\""), "{error}");
+    let said_so =
+        "the server answered 307, a redirect to \"https://127.0.0.1:1/\", and redirects are not followed";
+    assert!(error.contains(said_so), "{error}");
     let broken: Work = Arc::new(|_, _| Reply { code: 500, ..Reply::ok(vec![b'x'; 100_000]) });
     let hooks = Hooks::start(&["127.0.0.1"], broken).await;
     let error = said(&nowhere(), &by_url(&hooks)).await;
@@ -161,6 +163,30 @@ async fn a_service_is_called_by_its_name_and_found_elsewhere() {
         error,
         "Post \"https://hook.tools.svc:8443/ask?timeout=10s\": nothing is known of tools/hook:8443"
     );
+}
+
+#[tokio::test]
+async fn paths_are_cleaned_as_gos_client_does_it() {
+    let hooks = Hooks::start(&["127.0.0.1", "hook.tools.svc"], echo()).await;
+    let webhooks = Webhooks::new(Arc::new(At(Some(hooks.address))));
+    for (path, called) in [
+        ("", "/"),
+        ("/", "/"),
+        ("//failing", "/failing"),
+        ("/a/", "/a"),
+        ("/a//b", "/a/b"),
+        ("/a/../b", "/b"),
+        ("/a/./b", "/a/b"),
+        ("/../a", "/a"),
+        ("/a%2Fb", "/a/b"),
+        ("/a%20b", "/a%20b"),
+    ] {
+        let url = json!({"url": format!("https://{}{path}", hooks.address), "caBundle": hooks.bundle()});
+        assert_eq!(said(&webhooks, &hook(url)).await, format!("{called}?timeout=10s hello"), "{path}");
+        let service = json!({"namespace": "tools", "name": "hook", "path": path});
+        let service = json!({"service": service, "caBundle": hooks.bundle()});
+        assert_eq!(said(&webhooks, &hook(service)).await, format!("{called}?timeout=10s hello"), "{path}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Creating objects.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::{CONFIG_MAPS, Client, PODS, deployment, pod, revision_of};
 
@@ -159,4 +159,58 @@ async fn yaml_is_taken_as_json_is() {
         client.send("POST", CONFIG_MAPS, &[("content-type", "application/yaml")], body).await.created();
     assert_eq!(made["data"], json!({"a": "one\ntwo\n", "b": "yes"}));
     assert!(revision_of(&made) > 0);
+}
+
+/// A few of each sort: with and without a strategy of their own, with parts, with definitions.
+fn without_namespace() -> Vec<(&'static str, Value)> {
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []});
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1});
+    let storage =
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "example.com/x"});
+    vec![
+        ("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace"})),
+        ("/api/v1/nodes", json!({"apiVersion": "v1", "kind": "Node"})),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", role),
+        ("/apis/scheduling.k8s.io/v1/priorityclasses", class),
+        ("/apis/storage.k8s.io/v1/storageclasses", storage),
+        ("/apis/example.com/v1/gears", json!({"apiVersion": "example.com/v1", "kind": "Gear"})),
+    ]
+}
+
+#[tokio::test]
+async fn the_namespace_of_what_has_none_is_cleared() {
+    let client = Client::new().await;
+    let definition = json!({
+        "metadata": {"name": "gears.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "gears", "kind": "Gear"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    client.post(super::custom::DEFINITIONS, definition).await.created();
+    for (path, mut object) in without_namespace() {
+        object["metadata"] = json!({"name": "a", "namespace": "elsewhere"});
+        let created = client.post(path, object.clone()).await.created();
+        let mut changed = created.clone();
+        changed["metadata"]["namespace"] = "elsewhere".into();
+        changed["metadata"]["labels"] = json!({"a": "b"});
+        let one = format!("{path}/a");
+        let updated = client.put(&one, changed).await.ok();
+        let patched = client.patch(
+            "merge",
+            &one,
+            json!({"metadata": {"namespace": "elsewhere", "labels": {"c": "d"}}}),
+        );
+        let patched = patched.await.ok();
+        let applied =
+            client.patch("apply", &format!("{one}?fieldManager=m&force=true"), object.clone()).await.ok();
+        object["metadata"]["name"] = "b".into();
+        let made = client.patch("apply", &format!("{path}/b?fieldManager=m"), object).await.created();
+        for object in [created, updated, patched, applied, made] {
+            assert_eq!(object["metadata"].get("namespace"), None, "{path}: {object}");
+        }
+    }
 }

@@ -189,3 +189,43 @@ async fn a_head_is_answered_as_a_get_would_be() {
     assert_eq!(client.send("HEAD", &format!("{CONFIG_MAPS}/a"), &[], "").await.code, 200);
     assert_eq!(client.send("HEAD", &format!("{CONFIG_MAPS}/b"), &[], "").await.code, 404);
 }
+
+#[tokio::test]
+async fn what_is_only_asked_or_done_has_no_table() {
+    let client = Client::new().await;
+    client.post("/api/v1/namespaces/default/pods", pod("p")).await.created();
+    client.post("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "s"}})).await;
+    let about = json!({"nonResourceAttributes": {"verb": "get", "path": "/"}});
+    let local = json!({"user": "u", "resourceAttributes": {"namespace": "default", "verb": "get", "resource": "pods"}});
+    let binding = json!({"metadata": {"name": "p"}, "target": {"name": "n"}});
+    let access = |kind: &str| format!("/apis/authorization.k8s.io/v1/{kind}");
+    let mut subject = about.clone();
+    subject["user"] = "u".into();
+    for (path, body) in [
+        (access("selfsubjectaccessreviews"), json!({"spec": about})),
+        (access("selfsubjectrulesreviews"), json!({"spec": {"namespace": "default"}})),
+        (access("subjectaccessreviews"), json!({"spec": subject})),
+        (access("namespaces/default/localsubjectaccessreviews"), json!({"spec": local})),
+        ("/apis/authentication.k8s.io/v1/tokenreviews".to_owned(), json!({"spec": {"token": "x"}})),
+        ("/apis/authentication.k8s.io/v1/selfsubjectreviews".to_owned(), json!({})),
+        ("/api/v1/namespaces/default/serviceaccounts/s/token".to_owned(), json!({"spec": {}})),
+        ("/api/v1/namespaces/default/pods/p/eviction".to_owned(), json!({"metadata": {"name": "p"}})),
+        ("/api/v1/namespaces/default/pods/p/binding".to_owned(), binding.clone()),
+        ("/api/v1/namespaces/default/bindings".to_owned(), binding),
+    ] {
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let send = |accept: String| {
+            let (client, path, body) = (client.clone(), path.clone(), body.to_string());
+            async move {
+                let headers = [("accept", accept.as_str()), ("content-type", "application/json")];
+                client.send("POST", &path, &headers, body).await
+            }
+        };
+        send(table.to_owned()).await.refused(406, "NotAcceptable");
+        if !path.contains("/pods/p") && !path.ends_with("/bindings") {
+            // Whoever takes something else as well gets that.
+            send(format!("{table},application/json")).await.created();
+        }
+    }
+    client.get("/api/v1/namespaces/default/pods/p").await.ok();
+}

@@ -222,3 +222,34 @@ async fn a_list_says_what_it_is_a_list_of() {
     let empty = client.get("/apis/apps/v1/deployments").await.ok();
     assert_eq!((&empty["kind"], &empty["items"]), (&json!("DeploymentList"), &json!([])));
 }
+
+#[tokio::test]
+async fn the_source_of_an_event_is_who_reported_it_where_it_has_none() {
+    let client = Client::new().await;
+    let events = "/api/v1/namespaces/default/events";
+    for (name, fields) in [
+        ("e1", json!({"source": {"component": "a"}})),
+        ("e2", json!({"reportingComponent": "b", "reportingInstance": "i"})),
+        ("e3", json!({"source": {"component": "a"}, "reportingComponent": "c", "reportingInstance": "i"})),
+        ("e4", json!({})),
+    ] {
+        let mut event = json!({
+            "metadata": {"name": name}, "reason": "r", "type": "Normal",
+            "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
+        });
+        event.as_object_mut().expect("an object").extend(fields.as_object().cloned().unwrap_or_default());
+        client.post(events, event).await.created();
+    }
+    for (selector, found) in [
+        ("source%3Da", &["e1", "e3"][..]),
+        ("source%3Db", &["e2"]),
+        ("source%3Dc", &[]),
+        ("source%3D", &["e4"]),
+        ("source!%3Da", &["e2", "e4"]),
+        ("reportingComponent%3Dc", &["e3"]),
+        ("reportingComponent%3D", &["e1", "e4"]),
+    ] {
+        let list = client.get(&format!("{events}?fieldSelector={selector}")).await.ok();
+        assert_eq!(names(&list), found, "{selector}");
+    }
+}

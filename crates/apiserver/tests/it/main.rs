@@ -3,8 +3,11 @@
 mod access;
 mod access_tokens;
 mod admission;
+mod api_services;
+mod applying;
 mod auditing;
 mod client;
+mod components;
 mod corpus;
 mod creating;
 mod custom;

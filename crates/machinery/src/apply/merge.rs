@@ -53,6 +53,22 @@ fn merge_value(live: &mut Value, config: &Value, at: At<'_>) {
     }
 }
 
+/// Maps for which the configuration has `null` were kept because of what others have in them: where nothing is left,
+/// they are `null`.
+pub(super) fn empty_to_null(merged: &mut Object, config: &Object) {
+    for (name, config) in config {
+        match (merged.get_mut(name), config) {
+            (Some(Value::Object(merged)), Value::Object(config)) => empty_to_null(merged, config),
+            (Some(empty @ Value::Object(_)), Value::Null)
+                if empty.as_object().is_some_and(Object::is_empty) =>
+            {
+                *empty = Value::Null;
+            }
+            _ => {}
+        }
+    }
+}
+
 fn merge_entries(live: &mut Vec<Value>, config: &[Value], keys: &[Key], at: At<'_>) {
     let same = |(one, other): (&Value, &Value)| keys.iter().all(|key| key.of(one) == key.of(other));
     // Entries rarely come, go or move: then no step has to be made for them.

@@ -30,10 +30,14 @@ mod properties;
 mod prune;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use serde_json::Value;
 
-pub use self::conflicts::{Conflict, Conflicts};
+pub use self::{
+    conflicts::{Conflict, Conflicts},
+    typed::faults,
+};
 use crate::{
     managed::{
         Entry, FIELD, FieldSet, ListError, Managers, Operation, Versions, Write, delta::Delta,
@@ -75,8 +79,7 @@ pub enum ApplyError {
 /// What becomes of an object when a configuration is applied to it, with its entries. Both are in the version of the
 /// write; an empty `live` is no object.
 ///
-/// The configuration has been held against the schema ([`check_applied`](crate::schema::check_applied)) and has only
-/// fields that can be written this way. `null`s in it come through. The time of the manager's entry is that of the
+/// The configuration has been held against the schema ([`faults`]) and has only fields that can be written this way. `null`s in it come through. The time of the manager's entry is that of the
 /// write, unless nothing at all has changed.
 pub fn apply(live: &Object, config: &Object, request: &Request<'_>) -> Result<Object, ApplyError> {
     let Request { write, versions, .. } = request;
@@ -92,6 +95,7 @@ pub fn apply(live: &Object, config: &Object, request: &Request<'_>) -> Result<Ob
         && (last.fields != own || last.api_version != write.api_version)
     {
         prune::give_up(&mut merged, config, last, &own, &managers, request);
+        merge::empty_to_null(&mut merged, config);
     }
     let mut change = Change::new(live, &merged, *versions, write);
     let taken = conflicts::find(&managers, &mut change);

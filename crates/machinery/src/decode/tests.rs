@@ -36,11 +36,31 @@ fn fields_given_twice_are_named_and_the_last_counts() {
     let object = json!({"spec": {"replicas": 3, "containers": [{"name": "a"}, {"name": "c"}]}, "kind": "B",
         "metadata": {"labels": {"x.io/a": "2"}}});
     assert_eq!(Value::Object(decoded.object.clone()), object);
-    // JSON is YAML too.
-    assert_eq!(yaml(text), decoded);
+    // JSON is YAML too, and then the lines are told.
+    let as_yaml = yaml(text);
+    assert_eq!((&as_yaml.object, &as_yaml.duplicates), (&decoded.object, &decoded.duplicates));
+    assert_eq!(as_yaml.repeated.len(), 5);
+    assert_eq!(as_yaml.repeated[4], "line 2: key \"x.io/a\" already set in map");
     let many: Vec<String> = (0..300).map(|n| format!("\"k{n}\":1,\"k{n}\":2")).collect();
     let decoded = decode_json(format!("{{{}}}", many.join(",")).as_bytes()).expect("good");
     assert_eq!((decoded.duplicates.len(), decoded.object.len()), (DUPLICATES_MOST, 300));
+}
+
+#[test]
+fn keys_given_twice_in_yaml_are_told_with_the_line_of_their_value() {
+    let text = "a: 1\nb:\n  c: x\n  c: y\n  c: z\nd:\n- e: 1\n  e:\n    f: 1\n1: x\n1: y\na: 2\n";
+    let decoded = yaml(text);
+    assert_eq!(
+        decoded.repeated,
+        [
+            "line 4: key \"c\" already set in map",
+            "line 5: key \"c\" already set in map",
+            "line 9: key \"e\" already set in map",
+            "line 11: key 1 already set in map",
+            "line 12: key \"a\" already set in map",
+        ]
+    );
+    assert_eq!(decoded.duplicates, ["b.c", "d[0].e", "1", "a"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::map::Entry;
 use serde_json::{Number, Value};
 use serde_saphyr::granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag};
 
-use super::{DEPTH_MOST, Decoded, remember};
+use super::{DEPTH_MOST, DUPLICATES_MOST, DecodeError, Decoded, remember};
 use crate::object::Object;
 
 /// Most nodes that anchors and aliases copy: a body of a few lines must not become millions of values.
@@ -19,8 +19,22 @@ const COPIED_TEXT_MOST: usize = 16 << 20;
 /// Most nodes of a document: no object is that large, and each costs some microsecond.
 const NODES_MOST: usize = 400_000;
 
-/// Reads one document that is a mapping; the error is what is wrong and where.
-pub(super) fn read(text: &str) -> Result<Decoded, String> {
+/// Reads one document that is a mapping.
+pub(super) fn read(text: &str) -> Result<Decoded, DecodeError> {
+    let builder = parse(text).map_err(DecodeError::Yaml)?;
+    let Builder { root, duplicates, repeated, .. } = builder;
+    match root {
+        Some(Value::Object(object)) => Ok(Decoded { object, duplicates, repeated }),
+        Some(Value::Null) | None => Err(DecodeError::Kind("null")),
+        Some(Value::Array(_)) => Err(DecodeError::Kind("array")),
+        Some(Value::String(_)) => Err(DecodeError::Kind("string")),
+        Some(Value::Number(_)) => Err(DecodeError::Kind("number")),
+        Some(Value::Bool(_)) => Err(DecodeError::Kind("bool")),
+    }
+}
+
+/// Reads one document; the error is what is wrong and where.
+fn parse(text: &str) -> Result<Builder, String> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     let mut builder = Builder::default();
@@ -37,13 +51,10 @@ pub(super) fn read(text: &str) -> Result<Decoded, String> {
         if documents > 1 {
             return Err(at_line(span.start.line(), "expected one document, found another"));
         }
+        builder.line = span.start.line();
         builder.take(event).map_err(|error| at(&span, error))?;
     }
-    match builder.root {
-        Some(Value::Object(object)) => Ok(Decoded { object, duplicates: builder.duplicates }),
-        Some(other) => Err(format!("expected an object, found {}", kind(&other))),
-        None => Err("expected an object, found nothing".to_owned()),
-    }
+    Ok(builder)
 }
 
 fn at(span: &Span, error: String) -> String {
@@ -79,6 +90,8 @@ struct Frame {
     open: Open,
     anchor: usize,
     size: Size,
+    /// Where it began.
+    line: usize,
 }
 
 enum Open {
@@ -88,7 +101,11 @@ enum Open {
 
 /// The key whose value comes next.
 enum Key {
-    Field(String),
+    Field {
+        name: String,
+        /// Whether it was written as one; else as a number or a boolean.
+        is_text: bool,
+    },
     Merge,
 }
 
@@ -99,6 +116,9 @@ struct Builder {
     anchors: HashMap<usize, (Value, Size)>,
     copied: Size,
     duplicates: Vec<String>,
+    repeated: Vec<String>,
+    /// Where the parser stands.
+    line: usize,
 }
 
 impl Builder {
@@ -110,27 +130,27 @@ impl Builder {
                 }
                 let size = Size { nodes: 1, text: text.len(), depth: 0 };
                 let value = resolve(&text, style, tag.as_deref())?;
-                self.node(value, size, anchor)
+                self.node(value, size, anchor, self.line)
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).map(|(_, size)| *size);
                 let size = known.ok_or("an anchor's value contains itself")?;
                 self.charge(size)?;
                 let value = self.anchors.get(&anchor).map_or(Value::Null, |(value, _)| value.clone());
-                self.node(value, size, 0)
+                self.node(value, size, 0, self.line)
             }
             Event::SequenceStart(_, anchor, _) => self.open(Open::List(vec![]), anchor),
             Event::MappingStart(_, anchor, _) => {
                 self.open(Open::Map { object: Object::new(), key: None, merged: vec![] }, anchor)
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                let Some(Frame { open, anchor, mut size }) = self.stack.pop() else { return Ok(()) };
+                let Some(Frame { open, anchor, mut size, line }) = self.stack.pop() else { return Ok(()) };
                 size.depth += 1;
                 let value = match open {
                     Open::List(list) => Value::Array(list),
                     Open::Map { object, merged, .. } => Value::Object(merge(object, merged)),
                 };
-                self.node(value, size, anchor)
+                self.node(value, size, anchor, line)
             }
             _ => Ok(()),
         }
@@ -140,19 +160,21 @@ impl Builder {
         if self.wants_key() {
             return Err("a list or a mapping cannot be a key".to_owned());
         }
-        self.stack.push(Frame { open, anchor, size: Size { nodes: 1, ..Size::default() } });
+        let size = Size { nodes: 1, ..Size::default() };
+        self.stack.push(Frame { open, anchor, size, line: self.line });
         self.check_depth(0)
     }
 
-    /// A value is complete: it goes where the document stands.
-    fn node(&mut self, value: Value, size: Size, anchor: usize) -> Result<(), String> {
+    /// A value, which began at a line, is complete: it goes where the document stands.
+    fn node(&mut self, value: Value, size: Size, anchor: usize, line: usize) -> Result<(), String> {
         self.check_depth(size.depth)?;
         if anchor != 0 {
             self.charge(size)?;
             self.anchors.insert(anchor, (value.clone(), size));
         }
         if self.wants_key() {
-            return self.key(Key::Field(key_text(value)?));
+            let is_text = value.is_string();
+            return self.key(Key::Field { name: key_text(value)?, is_text });
         }
         let Some(frame) = self.stack.last_mut() else {
             self.root = Some(value);
@@ -165,14 +187,14 @@ impl Builder {
             Open::List(list) => list.push(value),
             Open::Map { object, key, merged } => match key.take() {
                 Some(Key::Merge) => collect_merged(value, merged)?,
-                Some(Key::Field(field)) => match object.entry(field) {
+                Some(Key::Field { name, is_text }) => match object.entry(name) {
                     Entry::Vacant(entry) => {
                         entry.insert(value);
                     }
                     Entry::Occupied(mut entry) => {
                         let field = entry.key().clone();
                         entry.insert(value);
-                        self.duplicate(&field);
+                        self.duplicate(&field, is_text, line);
                     }
                 },
                 None => {}
@@ -187,8 +209,8 @@ impl Builder {
 
     fn key(&mut self, next: Key) -> Result<(), String> {
         if let Some(Frame { open: Open::Map { key, .. }, size, .. }) = self.stack.last_mut() {
-            if let Key::Field(field) = &next {
-                size.text += field.len();
+            if let Key::Field { name, .. } = &next {
+                size.text += name.len();
             }
             *key = Some(next);
         }
@@ -211,15 +233,19 @@ impl Builder {
         }
     }
 
-    /// Notes that `field` of the mapping on top of the stack was given again.
-    fn duplicate(&mut self, field: &str) {
+    /// Notes that `field` of the mapping on top of the stack was given again, with a value that begins at a line.
+    fn duplicate(&mut self, field: &str, is_text: bool, line: usize) {
+        if self.repeated.len() < DUPLICATES_MOST {
+            let key = if is_text { format!("{field:?}") } else { field.to_owned() };
+            self.repeated.push(format!("line {line}: key {key} already set in map"));
+        }
         let stack = &self.stack;
         remember(&mut self.duplicates, || {
             let mut path = String::new();
             for frame in stack {
                 match &frame.open {
                     Open::List(list) => path.push_str(&format!("[{}]", list.len())),
-                    Open::Map { key: Some(Key::Field(key)), .. } => push_field(&mut path, key),
+                    Open::Map { key: Some(Key::Field { name, .. }), .. } => push_field(&mut path, name),
                     Open::Map { .. } => {}
                 }
             }

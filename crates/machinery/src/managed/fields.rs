@@ -146,7 +146,7 @@ impl Reading {
 }
 
 /// Why a value cannot be in a set.
-fn set_fault(value: &Value) -> Option<String> {
+pub(crate) fn set_fault(value: &Value) -> Option<String> {
     let fault = match value {
         Value::Object(_) => "associative list without keys has an element that's a map type",
         Value::Array(_) => "not supported: associative list with lists as elements",
@@ -157,7 +157,7 @@ fn set_fault(value: &Value) -> Option<String> {
 }
 
 /// Why a value cannot be an entry of a list with keys.
-fn keyed_fault(entry: &Value, keys: &[Key]) -> Option<String> {
+pub(crate) fn keyed_fault(entry: &Value, keys: &[Key]) -> Option<String> {
     match entry {
         Value::Null => Some("associative list with keys may not have a null element".to_owned()),
         Value::Object(_) if keys.iter().any(|key| key.of(entry).is_some()) => None,

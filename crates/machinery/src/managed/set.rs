@@ -302,7 +302,8 @@ fn count(set: &Object) -> usize {
     steps.map(|below| usize::from(is_member(below)) + count(below)).sum()
 }
 
-pub(super) fn show_step(step: &str, path: &mut String) {
+/// A step as messages name it.
+pub(crate) fn show_step(step: &str, path: &mut String) {
     let written = match step.split_once(':') {
         Some(("v", value)) => write!(path, "[={value}]"),
         Some(("i", place)) => write!(path, "[{place}]"),

@@ -331,7 +331,7 @@ fn last(name: &str) -> &str {
 }
 
 /// What Go would leave where it decodes `null` into an entry of a list or map.
-fn zero(node: &Node) -> Value {
+pub(super) fn zero(node: &Node) -> Value {
     match node.resolve() {
         Node::Any | Node::List(_) => Value::Null,
         Node::String(Format::Time | Format::MicroTime) => Value::Null,

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Definition, Field, Format, Merge, Node, Presence};
+use super::{Definition, Field, Format, Key, Merge, Node, Ownership, Presence, check::zero};
 
 /// The types compiled so far, by name.
 pub type Definitions = HashMap<String, Arc<Definition>>;
@@ -94,18 +94,37 @@ impl Compiler<'_> {
             };
         };
         let required = schema.get("required").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let fields = properties.iter().map(|(name, property)| Field {
-            name: name.as_str().into(),
-            node: self.compile(property, ""),
-            required: required.iter().any(|field| field == name),
-            merge: (self.merge)(owner, name, property),
-            presence: (self.presence)(owner, name),
+        let fields = properties.iter().map(|(name, property)| {
+            let node = self.compile(property, "");
+            Field {
+                name: name.as_str().into(),
+                merge: with_defaults((self.merge)(owner, name, property), &node),
+                node,
+                required: required.iter().any(|field| field == name),
+                presence: (self.presence)(owner, name),
+            }
         });
         let mut fields: Vec<Field> = fields.collect();
         fields.sort_by(|one, other| one.name.cmp(&other.name));
         fields.shrink_to_fit();
         Node::Object(fields)
     }
+}
+
+/// Entries are told apart by fields that Go's types always have: what is not set counts as zero.
+fn with_defaults(mut merge: Merge, list: &Node) -> Merge {
+    if let Ownership::Keyed(keys) = &merge.ownership {
+        let zero_of = |key: &Key| {
+            let field =
+                list.items().and_then(|items| items.field(&key.name)).filter(|field| field.required)?;
+            Some(zero(&field.node))
+        };
+        let keys = keys
+            .iter()
+            .map(|key| Key { name: key.name.clone(), default: key.default.clone().or_else(|| zero_of(key)) });
+        merge.ownership = Ownership::Keyed(keys.collect());
+    }
+    merge
 }
 
 /// The name of the type that a schema refers to, directly or as the only part of `allOf`.

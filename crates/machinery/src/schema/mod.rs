@@ -163,18 +163,25 @@ pub enum Strategic {
 pub struct Definition {
     name: Box<str>,
     atomic: bool,
+    open: bool,
     node: OnceLock<Node>,
 }
 
 impl Definition {
     /// A type that is yet to be compiled.
     pub fn named(name: &str) -> Self {
-        Definition { name: name.into(), atomic: false, node: OnceLock::new() }
+        Definition { name: name.into(), atomic: false, open: false, node: OnceLock::new() }
     }
 
     /// A type that is yet to be compiled, whose values have one owner each, wherever they are.
     pub fn atomic(name: &str) -> Self {
-        Definition { name: name.into(), atomic: true, node: OnceLock::new() }
+        Definition { atomic: true, ..Definition::named(name) }
+    }
+
+    /// The same type, whose objects may have fields that it does not name. [`check()`] drops those all the same.
+    #[must_use]
+    pub fn open(self) -> Self {
+        Definition { open: true, ..self }
     }
 
     /// Its name, such as `io.k8s.api.core.v1.PodSpec`.
@@ -207,6 +214,11 @@ impl Node {
     /// Whether values of this named type have one owner each, also as entries of a list.
     pub fn is_atomic(&self) -> bool {
         matches!(self, Node::Named(definition) if definition.atomic)
+    }
+
+    /// Whether objects of this named type may have fields that it does not name.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Node::Named(definition) if definition.open)
     }
 
     /// The field of this name, if this is an object with known fields that has it.

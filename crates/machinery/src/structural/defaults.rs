@@ -32,10 +32,6 @@ impl Filling {
     }
 
     pub(super) fn map(&mut self, shape: Shape<'_>, map: &mut Object) -> Result<(), Overgrown> {
-        map.retain(|key, value| {
-            !value.is_null()
-                || shape.child(key).is_none_or(|child| child.is_nullable() || child.default().is_some())
-        });
         for (name, field) in shape.fields() {
             if let Some(default) = field.default()
                 && map.get(name).is_none_or(|value| lacks(field, value))
@@ -59,6 +55,26 @@ impl Filling {
     fn copy(&mut self, default: &Value) -> Result<Value, Overgrown> {
         self.room = self.room.checked_sub(value_size(default)).ok_or(Overgrown)?;
         Ok(default.clone())
+    }
+}
+
+/// Drops `null` from maps where it is not allowed and there is no default to take its place.
+pub(super) fn drop_nulls(shape: Shape<'_>, map: &mut Object) {
+    map.retain(|key, value| {
+        let Some(child) = shape.child(key) else { return true };
+        drop_nulls_in(child, value);
+        !lacks(child, value) || child.default().is_some()
+    });
+}
+
+fn drop_nulls_in(shape: Shape<'_>, value: &mut Value) {
+    match value {
+        Value::Object(map) => drop_nulls(shape, map),
+        Value::Array(list) => {
+            let Some(items) = shape.items() else { return };
+            list.iter_mut().for_each(|entry| drop_nulls_in(items, entry));
+        }
+        _ => {}
     }
 }
 

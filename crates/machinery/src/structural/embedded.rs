@@ -110,6 +110,7 @@ pub(super) fn coerce(
             }),
         },
         None => {}
+        Some(none @ Value::Null) => *none = Value::Object(Object::new()),
         Some(other) => match errors {
             Some(errors) => errors.push(
                 Fault::Invalid,

@@ -85,7 +85,12 @@ impl Schema {
         pruning.finish()
     }
 
-    /// Fills in defaults, and drops `null` where it is not allowed and there is no default.
+    /// Drops `null` where it is not allowed and there is no default for it.
+    pub fn drop_nulls(&self, object: &mut Object) {
+        defaults::drop_nulls(self.root(), object);
+    }
+
+    /// Fills in defaults, also in place of `null` where that is not allowed.
     pub fn default(&self, object: &mut Object) -> Result<(), Overgrown> {
         Filling { room: DEFAULTS_MOST }.map(self.root(), object)
     }

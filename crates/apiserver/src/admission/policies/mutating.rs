@@ -182,12 +182,11 @@ fn made<'a>(
                 let mut new = object.clone();
                 let any = windlass_machinery::schema::Node::Any;
                 let version = subject.schema(request.view, place);
-                // What a policy misspells must not go unnoticed.
-                let report = version.map(|version| version.inspect_applied(&mut config.clone()));
-                if let Some(field) = report.as_ref().and_then(|report| report.unknown.first()) {
-                    return Err(format!("error applying mutation: .{field}: field not declared in schema"));
-                }
                 let schema = version.map_or(&any, |version| version.schema());
+                // What a policy misspells must not go unnoticed.
+                if let Some(fault) = windlass_machinery::apply::faults(&config, schema).first() {
+                    return Err(format!("error applying mutation: {fault}"));
+                }
                 merge(&mut new, config, schema).map_err(|why| format!("error applying mutation: {why}"))?;
                 new
             }

@@ -355,7 +355,8 @@ fn names(type_name: &str) -> BTreeSet<&'static str> {
 
 #[test]
 fn the_table_has_the_fields_of_all_kinds() {
-    let rows = builtin::rows();
+    // What is only read is never sent.
+    let rows: Vec<_> = builtin::rows().into_iter().filter(|row| !row.computed).collect();
     let package = |type_name: &str| type_name.rsplit_once('.').map(|(package, _)| package.to_owned());
     let mut versions: Vec<(String, String)> = vec![];
     for row in &rows {

@@ -93,7 +93,13 @@ async fn one_that_answers_with_an_error() {
 async fn one_that_sends_elsewhere() {
     let away = Some("https://127.0.0.1:1/".to_owned());
     let hooks = replying(move |_| Reply { code: 302, location: away.clone(), ..Reply::ok("") }).await;
-    decides(&hooks, BOTH, "302", json!({})).await;
+    decides(
+        &hooks,
+        BOTH,
+        "302, a redirect to \"https://127.0.0.1:1/\", and redirects are not followed",
+        json!({}),
+    )
+    .await;
 }
 
 #[tokio::test]

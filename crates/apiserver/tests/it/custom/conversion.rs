@@ -336,3 +336,23 @@ async fn a_slow_webhook_does_not_hold_up_others() {
     client.post(WIDGETS, new("b", 1)).await.created();
     waiting.await.expect("an answer").refused(504, "Timeout");
 }
+
+#[tokio::test]
+async fn the_path_of_a_webhook_is_cleaned_and_redirects_are_not_followed() {
+    let away: Work = Arc::new(|path, _| Reply {
+        code: 307,
+        location: Some("/elsewhere".to_owned()),
+        ..Reply::ok(path.to_owned())
+    });
+    let hooks = Hooks::start(&["127.0.0.1"], away).await;
+    let client = serving(with(converted(&hooks, "v1"), |spec| {
+        let url = format!("https://{}//convert/", hooks.address);
+        spec["conversion"]["webhook"]["clientConfig"]["url"] = url.into();
+    }))
+    .await;
+    let object = json!({"metadata": {"name": "a"}, "spec": {"size": "1x2"}});
+    let status = client.post(OLD, object).await.refused(500, "");
+    let said = status["message"].as_str().unwrap_or_default();
+    assert!(said.contains(&format!("Post \"https://{}/convert?timeout=30s\": ", hooks.address)), "{said}");
+    assert!(said.ends_with("a redirect to \"/elsewhere\", and redirects are not followed"), "{said}");
+}

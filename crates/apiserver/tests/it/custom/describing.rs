@@ -77,7 +77,9 @@ async fn openapi_v3_has_the_schema_as_it_was_written() {
         own["x-kubernetes-group-version-kind"],
         json!([{"group": "example.com", "version": "v1", "kind": "Widget"}])
     );
-    assert_eq!(own["properties"]["spec"], widget_schema()["properties"]["spec"]);
+    let mut spec = widget_schema()["properties"]["spec"].clone();
+    spec["properties"]["port"]["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
+    assert_eq!(own["properties"]["spec"], spec);
     assert_eq!(
         own["properties"]["metadata"]["allOf"][0]["$ref"],
         "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -147,6 +149,58 @@ async fn swagger_says_of_a_kind_what_it_can() {
 }
 
 #[tokio::test]
+async fn openapi_says_what_extensions_imply() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {
+            "colour": {"type": "string"},
+            "port": {"x-kubernetes-int-or-string": true},
+            "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        }}},
+    });
+    let client = serving(with(definition("widgets", "Widget", schema), |spec| {
+        spec["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
+    }))
+    .await;
+    let v3 = client.get("/openapi/v3/apis/example.com/v1").await.ok()["components"]["schemas"].clone();
+    let v2 = client.get("/openapi/v2").await.ok()["definitions"].clone();
+    for schemas in [&v2, &v3] {
+        for name in ["com.example.v1.Widget", "com.example.v1.WidgetList"] {
+            assert_eq!(
+                schemas[name]["x-kubernetes-selectable-fields"],
+                json!([{"fieldPath": "spec.colour"}])
+            );
+            let said = schemas[name]["properties"]["apiVersion"]["description"].as_str().unwrap_or_default();
+            assert!(
+                said.starts_with("APIVersion defines the versioned schema of this representation"),
+                "{said}"
+            );
+        }
+    }
+    let fields = &v3["com.example.v1.Widget"]["properties"]["spec"]["properties"];
+    assert_eq!(fields["template"]["required"], json!(["kind", "apiVersion"]));
+    assert_eq!(fields["port"]["anyOf"], json!([{"type": "integer"}, {"type": "string"}]));
+    let fields = &v2["com.example.v1.Widget"]["properties"]["spec"]["properties"];
+    assert_eq!(fields["port"], json!({"x-kubernetes-int-or-string": true}));
+    assert_eq!(
+        fields["template"],
+        json!({"x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true})
+    );
+}
+
+#[tokio::test]
+async fn swagger_says_nothing_of_a_kind_that_may_hold_anything() {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let client = serving(definition("widgets", "Widget", schema)).await;
+    let document = client.get("/openapi/v2").await.ok();
+    let kind = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
+    assert_eq!(
+        document["definitions"]["com.example.v1.Widget"],
+        json!({"type": "object", "x-kubernetes-group-version-kind": kind})
+    );
+}
+
+#[tokio::test]
 async fn tables_show_the_columns_of_the_definition() {
     let client = serving(with(widgets(), |spec| {
         spec["versions"][0]["additionalPrinterColumns"] = json!([
@@ -185,4 +239,53 @@ async fn new_columns_are_shown_at_once() {
     let table = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let shown = client.send("GET", &format!("{WIDGETS}/a"), &table, "").await.ok();
     assert_eq!(shown["rows"][0]["cells"], json!(["a", 4]));
+}
+
+/// Definitions with all that schemas may say, and what a real kube-apiserver published of them, but for the words about
+/// the fields that every object has.
+const PUBLISHED: &str = include_str!("published.json");
+
+/// Takes out the words about the fields that every object and list has.
+fn without_words(schema: &mut Value) {
+    for field in ["apiVersion", "kind", "metadata", "items"] {
+        if let Some(Value::Object(field)) = schema.get_mut("properties").and_then(|all| all.get_mut(field)) {
+            field.remove("description");
+        }
+    }
+    match schema {
+        Value::Object(map) => map.values_mut().for_each(without_words),
+        Value::Array(list) => list.iter_mut().for_each(without_words),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn both_documents_say_what_kubernetes_says() {
+    let recorded: Value = serde_json::from_str(PUBLISHED).expect("JSON");
+    let client = Client::new().await;
+    for (plural, schema) in recorded["definitions"].as_object().expect("definitions") {
+        let kind = format!("{}{}", plural[..1].to_uppercase(), &plural[1..plural.len() - 1]);
+        let one = with(definition(plural, &kind, schema.clone()), |spec| {
+            spec["group"] = "oa.io".into();
+            if plural == "cthrees" {
+                spec["versions"][0]["subresources"] = json!({
+                    "status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+                });
+                spec["versions"][0]["selectableFields"] =
+                    json!([{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.l"}]);
+            }
+        });
+        let mut one = one;
+        one["metadata"]["name"] = format!("{plural}.oa.io").into();
+        client.post(DEFINITIONS, one).await.created();
+    }
+    let v2 = client.get("/openapi/v2").await.ok()["definitions"].clone();
+    let v3 = client.get("/openapi/v3/apis/oa.io/v1").await.ok()["components"]["schemas"].clone();
+    for (version, published) in [("v2", v2), ("v3", v3)] {
+        for (name, expected) in recorded[version].as_object().expect("schemas") {
+            let mut ours = published[name].clone();
+            without_words(&mut ours);
+            assert_eq!(ours, *expected, "{version} {name}");
+        }
+    }
 }

@@ -5,11 +5,13 @@ mod conversion;
 mod describing;
 mod fields;
 mod lifecycle;
+mod nulls;
 mod objects;
 mod old_definitions;
 mod several_servers;
 mod subresources;
 mod versions;
+mod words;
 
 use std::time::Duration;
 

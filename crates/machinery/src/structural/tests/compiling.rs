@@ -457,7 +457,7 @@ fn defaults_are_valid_themselves() {
             ),
             (
                 json!({"type": "object", "additionalProperties": {"type": "string", "maxLength": 1, "default": "ab"}}),
-                "spec.additionalProperties.default: Too long: may not be more than 1 bytes",
+                "spec.additionalProperties.default: Too long: may not be more than 1 byte",
             ),
             (
                 json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,

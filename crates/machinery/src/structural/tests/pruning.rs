@@ -202,8 +202,13 @@ fn null_is_dropped_or_replaced_where_it_is_not_allowed() {
         "plain": null, "default": null, "nullable": null, "both": null, "free": null, "list": [null, "a"], "bare": [null],
         "map": {"k": null}, "strict": {"k": null}, "unknown": null,
     }});
+    // What is applied is held against the schema with its nulls: only defaults take their place then.
+    let kept = defaulted(&schema, given.clone());
+    assert_eq!((&kept["spec"]["plain"], &kept["spec"]["strict"]), (&Value::Null, &json!({"k": null})));
+    let mut given = object(given);
+    schema.drop_nulls(&mut given);
     assert_eq!(
-        defaulted(&schema, given)["spec"],
+        defaulted(&schema, Value::Object(given))["spec"],
         json!({
             "default": "x", "nullable": null, "both": null, "list": ["y", "a"], "bare": [null], "map": {"k": "z"}, "strict": {},
             "unknown": null,

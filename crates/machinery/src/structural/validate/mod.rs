@@ -16,7 +16,7 @@ use super::{
     place::Place,
 };
 use crate::{
-    field::{Errors, Fault, FieldError},
+    field::{Errors, Fault, FieldError, at_most_bytes, at_most_items},
     object::Object,
 };
 
@@ -217,7 +217,7 @@ impl<'b> Walk<'b> {
                 }
                 (Check::MaxLength(most), Subject::Value(Value::String(text))) => {
                     self.hold(n_chars(text) <= most, Fault::TooLong, place, || {
-                        (String::new(), format!("may not be more than {most} bytes"))
+                        (String::new(), at_most_bytes(most))
                     });
                 }
                 (Check::MinLength(least), Subject::Value(Value::String(text))) => {
@@ -298,7 +298,7 @@ impl<'b> Walk<'b> {
 
     fn at_most(&mut self, found: usize, most: i64, place: &Place<'_>) {
         self.hold(count(found) <= most, Fault::TooMany, place, || {
-            (String::new(), format!("{found}: must have at most {most} items"))
+            (String::new(), at_most_items(found, most))
         });
     }
 
