@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::schema::{Definition, Merge, Strategic};
+use crate::schema::{Definition, Merge, Presence, Strategic};
 
 fn field(name: &str, node: Node, ownership: Ownership) -> Field {
     let merge = Merge { ownership, strategic: Strategic::Replace };
-    Field { name: name.into(), node, required: false, merge }
+    Field { name: name.into(), node, required: false, merge, presence: Presence::Optional }
 }
 
 fn text() -> Node {
