@@ -4,6 +4,7 @@
 //! - What belonged to something that is gone goes, too.
 //! - Every namespace has a service account and the certificate of the API server's authority.
 //! - Quotas say what is used.
+//! - Claims and volumes that are deleted stay while they are used, and no longer.
 //! - Tokens for joining and requests for certificates go when their time has come.
 //!
 //! [`add_to`] gives all of them to a manager; [`run`] runs them where there is none.
@@ -13,6 +14,7 @@ mod defaults;
 mod expiry;
 mod kinds;
 mod namespaces;
+mod protection;
 mod quota;
 
 use std::{fmt, sync::Arc};
@@ -59,11 +61,13 @@ impl fmt::Debug for Options {
 type Build = fn(&Context, &Options) -> Controller;
 
 /// All controllers, each under the name that it has in Kubernetes.
-const CONTROLLERS: [(&str, Build); 6] = [
+const CONTROLLERS: [(&str, Build); 8] = [
     ("namespace-controller", namespaces::controller),
     (collector::NAME, collector::controller),
     ("serviceaccount-controller", defaults::accounts),
     ("resourcequota-controller", quota::controller),
+    ("persistentvolumeclaim-protection-controller", protection::persistent_volume_claims),
+    ("persistentvolume-protection-controller", protection::persistent_volumes),
     ("token-cleaner-controller", expiry::tokens),
     ("certificatesigningrequest-cleaner-controller", expiry::requests),
 ];

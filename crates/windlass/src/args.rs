@@ -108,7 +108,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   windlass up                                 on 127.0.0.1:6443, with everything in ./windlass-data
   windlass up --data-dir /var/lib/windlass --bind-address 0.0.0.0 --tls-san api.example.org
-  windlass up --without samples               no reconcilers that are only there to learn from
+  windlass up --with samples                  also the reconcilers to learn from, and their kinds
   windlass up --etcd-servers http://10.0.0.1:2379,http://10.0.0.2:2379
 
 When it is ready, DIR/admin.kubeconfig works with kubectl, and DIR/endpoints.json says what is where.
@@ -133,7 +133,7 @@ A configuration names what differs from the defaults, and is read again when it 
     foo: {workers: 4, namespaces: [team-a]}
     at: {enabled: false}
 
-\"windlass crds\" prints the kinds that they look after; \"windlass up\" runs them in its own process.")]
+\"windlass crds\" prints the kinds that they look after; \"windlass up --with samples\" runs them in its own process.")]
     Hub(HubArgs),
     /// Run one of the bundled reconcilers, or show its phases
     #[command(after_help = "Examples:
@@ -187,6 +187,9 @@ pub(crate) struct UpArgs {
     /// Services to leave out
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     without: Vec<Service>,
+    /// What to run besides
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    with: Vec<Extra>,
     /// Which reconcilers run and how; see "windlass hub --help"
     #[arg(long, value_name = "FILE")]
     hub_config: Option<PathBuf>,
@@ -195,15 +198,24 @@ pub(crate) struct UpArgs {
 }
 
 impl UpArgs {
-    /// Everything but what is left out.
+    /// Every service but what is left out, and what is asked for besides.
     pub(crate) fn plan(self) -> Result<UpPlan, Usage> {
         let runs = |service| !self.without.contains(&service);
-        let samples = runs(Service::Hub) && runs(Service::Samples);
+        let is_wanted = self.with.contains(&Extra::Samples);
+        let config = Configured::read(self.hub_config.as_deref(), "--hub-config")?;
+        if let Some(sample) = bundled().iter().find(|one| config.config.reconcilers.contains_key(one.name))
+            && !is_wanted
+        {
+            let text =
+                format!("--hub-config names the sample {:?}, which runs only --with samples", sample.name);
+            return Err(Usage(text));
+        }
+        let samples = is_wanted && runs(Service::Hub) && runs(Service::Samples);
         Ok(UpPlan {
             housekeeping: runs(Service::Housekeeping),
             reconcilers: if samples { bundled() } else { vec![] },
             opensergo: runs(Service::Opensergo).then(|| self.opensergo.clone().config()).transpose()?,
-            config: Configured::read(self.hub_config.as_deref(), "--hub-config")?,
+            config,
             server: self.server.config()?,
         })
     }
@@ -240,6 +252,13 @@ pub(crate) struct UpPlan {
     pub(crate) reconcilers: Vec<Registration>,
     pub(crate) opensergo: Option<PlaneConfig>,
     pub(crate) config: Configured,
+}
+
+/// What `up` runs only when it is asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Extra {
+    /// The reconcilers that teach, and their kinds
+    Samples,
 }
 
 /// What can be left out of `up`.

@@ -207,7 +207,7 @@ fn one_reconciler_runs_alone() {
 
 #[test]
 fn kinds_that_are_installed_can_be_applied_again() {
-    let server = Server::start();
+    let server = Server::start_with(&["--with", "samples"]);
     let kinds = server.windlass_alone("crds");
     let generation =
         |server: &Server| field(server, "crd foos.samplecontroller.k8s.io", ".metadata.generation");

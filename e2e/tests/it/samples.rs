@@ -9,6 +9,8 @@ use crate::{
     redis::Redis,
 };
 
+const SAMPLES: &[&str] = &["--with", "samples"];
+
 pub(crate) fn foo(name: &str, deployment: &str, replicas: u32) -> String {
     format!(
         "{{apiVersion: samplecontroller.k8s.io/v1alpha1, kind: Foo, metadata: {{name: {name}}},
@@ -29,8 +31,25 @@ fn is_told(server: &Server, name: &str, reason: &str, message: &str) {
 }
 
 #[test]
+fn a_fresh_server_shows_only_the_kinds_of_what_runs() {
+    let rules = |name: &str| name.ends_with("opensergo.io");
+    for (flags, all, some) in [
+        (&[] as &[&str], true, true),
+        (&["--without", "opensergo"], true, false),
+        (SAMPLES, false, true),
+        (&["--with=samples", "--without=opensergo"], false, true),
+        (&["--with=samples", "--without=opensergo,hub"], true, false),
+    ] {
+        let server = Server::start_with(flags);
+        let found = server.kubectl("get crd -o name").ok();
+        assert_eq!(found.lines().all(rules), all, "{flags:?}: {found}");
+        assert_eq!(found.lines().next().is_some(), some, "{flags:?}: {found}");
+    }
+}
+
+#[test]
 fn a_foo_has_a_deployment_that_is_as_it_says() {
-    let mut server = Server::start();
+    let mut server = Server::start_with(SAMPLES);
     create(&server, &foo("example", "example-foo", 1));
     becomes(&server, "deploy example-foo", ".spec.replicas", "1");
     is_told(&server, "example", "Synced", "Foo synced successfully");
@@ -60,7 +79,7 @@ fn a_foo_has_a_deployment_that_is_as_it_says() {
 
 #[test]
 fn a_foo_does_not_take_what_is_not_its_own() {
-    let server = Server::start();
+    let server = Server::start_with(SAMPLES);
     server.kubectl("create deployment taken --image=nginx").ok();
     create(&server, &foo("late", "taken", 4));
     is_told(
@@ -85,7 +104,9 @@ fn a_network_is_in_neutron_as_long_as_it_is_wanted() {
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), format!("reconcilers: {{network: {{settings: {{neutronUrl: '{url}'}}}}}}"))
         .expect("the file is ours");
-    let mut server = Server::start_with(&["--hub-config", &config.path().to_string_lossy()]);
+    let config_path = config.path().to_string_lossy();
+    let flags = [SAMPLES, &["--hub-config", &config_path]].concat();
+    let mut server = Server::start_with(&flags);
     // It is tried again while the service fails.
     neutron.fail(3);
     create(
@@ -107,14 +128,14 @@ fn a_network_is_in_neutron_as_long_as_it_is_wanted() {
     server.restart();
     server.kubectl("delete network lan").ok();
     assert_eq!(neutron.networks().len(), 1);
-    server.set_flags(&["--hub-config", &config.path().to_string_lossy()]);
+    server.set_flags(&flags);
     server.restart();
     is(&[]);
 }
 
 #[test]
 fn an_at_runs_its_command_when_its_time_has_come() {
-    let server = Server::start();
+    let server = Server::start_with(SAMPLES);
     let at = |name: &str, schedule: &str| {
         format!(
             "{{apiVersion: demo.wukong.com/v1, kind: At, metadata: {{name: {name}}},
@@ -147,7 +168,7 @@ fn a_migration_that_is_killed_again_and_again_moves_every_key_once() {
         client.ask(&["SET", &format!("key-{number}"), &format!("value-{number}")]);
     }
     let before = source.everything();
-    let mut server = Server::start();
+    let mut server = Server::start_with(SAMPLES);
     create(
         &server,
         &format!(
@@ -173,7 +194,7 @@ fn a_migration_that_has_failed_is_resumed_when_it_is_told_to() {
     source.ask(&["SET", "key", "value"]);
     let mut keeper = dest.connect();
     keeper.ask(&["CONFIG", "SET", "requirepass", "secret"]);
-    let server = Server::start();
+    let server = Server::start_with(SAMPLES);
     create(
         &server,
         &format!(

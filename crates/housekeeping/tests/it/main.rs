@@ -9,3 +9,4 @@ mod house;
 mod managing;
 mod meddler;
 mod mishaps;
+mod protecting;

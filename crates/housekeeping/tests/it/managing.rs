@@ -83,6 +83,8 @@ async fn a_manager_knows_all_controllers_by_the_names_they_have_in_kubernetes() 
             "certificatesigningrequest-cleaner-controller",
             "garbage-collector-controller",
             "namespace-controller",
+            "persistentvolume-protection-controller",
+            "persistentvolumeclaim-protection-controller",
             "resourcequota-controller",
             "root-ca-certificate-publisher-controller",
             "serviceaccount-controller",

@@ -84,6 +84,8 @@ fn bad_flags_exit_with_64_and_are_named() {
     for (flags, named, expected) in [
         ("up --request-timeout soon", "--request-timeout", "such as 60s"),
         ("up --without kitchen", "--without", "console"),
+        ("up --with kitchen", "--with", "samples"),
+        ("up --with samples,kitchen", "--with", "samples"),
         ("up --secure-port none", "--secure-port", "invalid digit"),
         ("apiserver --bind-address localhost", "--bind-address", "expected an IP address"),
         ("up --bind-address 192.0.2.1", "--bind-address 192.0.2.1", "an address of this machine"),
@@ -253,10 +255,19 @@ fn a_configuration_of_the_hub_that_is_wrong_exits_with_64_and_the_field_is_named
         ("reconcilers: {foo: {timeout: soon}}", "expected a duration"),
     ] {
         fs::write(here.path().join("hub.yaml"), text).expect("written");
-        let told =
-            stderr(windlass(here.path()).args(["up", "--secure-port", "0", "--hub-config", "hub.yaml"]), 64);
+        let flags = ["up", "--secure-port", "0", "--hub-config", "hub.yaml", "--with", "samples"];
+        let told = stderr(windlass(here.path()).args(flags), 64);
         assert!(told.contains("hub.yaml") && told.contains(expected), "{text}: {told}");
     }
+}
+
+#[test]
+fn a_configuration_of_samples_that_do_not_run_is_refused_with_the_flag_that_runs_them() {
+    let here = here();
+    fs::write(here.path().join("hub.yaml"), "reconcilers: {foo: {workers: 4}}").expect("written");
+    let flags = ["up", "--secure-port", "0", "--hub-config", "hub.yaml"];
+    let told = stderr(windlass(here.path()).args(flags), 64);
+    assert!(told.contains("foo") && told.contains("--with samples"), "{told}");
 }
 
 #[test]
