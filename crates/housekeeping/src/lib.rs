@@ -61,13 +61,14 @@ impl fmt::Debug for Options {
 type Build = fn(&Context, &Options) -> Controller;
 
 /// All controllers, each under the name that it has in Kubernetes.
-const CONTROLLERS: [(&str, Build); 8] = [
+const CONTROLLERS: [(&str, Build); 9] = [
     ("namespace-controller", namespaces::controller),
     (collector::NAME, collector::controller),
     ("serviceaccount-controller", defaults::accounts),
     ("resourcequota-controller", quota::controller),
     ("persistentvolumeclaim-protection-controller", protection::persistent_volume_claims),
     ("persistentvolume-protection-controller", protection::persistent_volumes),
+    ("volumeattributesclass-protection-controller", protection::volume_attributes_classes),
     ("token-cleaner-controller", expiry::tokens),
     ("certificatesigningrequest-cleaner-controller", expiry::requests),
 ];

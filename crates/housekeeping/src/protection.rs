@@ -1,4 +1,5 @@
-//! Claims and volumes that are in use stay until they are not: their finalizers, with the rules of Kubernetes.
+//! Claims, volumes and classes of their attributes that are in use stay until they are not: their finalizers, with the
+//! rules of Kubernetes.
 //!
 //! The API server puts a finalizer onto each when it is created. Here it is put back when somebody has taken it off,
 //! and taken off once the object is to go and nothing uses it: a claim is used by pods that have a node, because no
@@ -7,7 +8,10 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use k8s_openapi::api::{
+    core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume},
+    storage::v1::VolumeAttributesClass,
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ListParams, Patch, PatchParams},
@@ -20,6 +24,7 @@ use crate::{Options, code};
 
 const OF_CLAIM: &str = "kubernetes.io/pvc-protection";
 const OF_VOLUME: &str = "kubernetes.io/pv-protection";
+const OF_CLASS: &str = "kubernetes.io/vac-protection";
 
 /// Pods that have a node.
 const SCHEDULED: &str = "spec.nodeName!=";
@@ -141,6 +146,55 @@ impl Reconciler for Volumes {
     }
 }
 
+struct Classes {
+    client: Client,
+    classes: Cache<VolumeAttributesClass>,
+}
+
+#[async_trait]
+impl Reconciler for Classes {
+    async fn reconcile(&self, key: &Key) -> Result<Action, ReconcileError> {
+        let Some(class) = self.classes.get(key) else { return Ok(Action::Done) };
+        let is_used = is_leaving(&*class, OF_CLASS) && self.is_used(key.name()).await?;
+        write(&Api::all(self.client.clone()), &*class, right(&*class, OF_CLASS, is_used)).await
+    }
+}
+
+impl Classes {
+    /// Asked of the server itself: classes are rarely deleted, and a claim may be newer than a cache.
+    async fn is_used(&self, class: &str) -> Result<bool, kube::Error> {
+        let claims: Api<PersistentVolumeClaim> = Api::all(self.client.clone());
+        if claims
+            .list(&ListParams::default())
+            .await?
+            .iter()
+            .any(|claim| classes_of_claim(claim).contains(&class))
+        {
+            return Ok(true);
+        }
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        Ok(volumes
+            .list(&ListParams::default())
+            .await?
+            .iter()
+            .any(|volume| class_of_volume(volume) == Some(class)))
+    }
+}
+
+/// The classes that a claim has, wants, or is on its way to.
+fn classes_of_claim(claim: &PersistentVolumeClaim) -> Vec<&str> {
+    let wanted = claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref());
+    let status = claim.status.as_ref();
+    let current = status.and_then(|status| status.current_volume_attributes_class_name.as_deref());
+    let target = status.and_then(|status| status.modify_volume_status.as_ref());
+    let target = target.and_then(|modifying| modifying.target_volume_attributes_class_name.as_deref());
+    [wanted, current, target].into_iter().flatten().collect()
+}
+
+fn class_of_volume(volume: &PersistentVolume) -> Option<&str> {
+    volume.spec.as_ref()?.volume_attributes_class_name.as_deref()
+}
+
 /// The controller of claims.
 pub(crate) fn persistent_volume_claims(context: &Context, _: &Options) -> Controller {
     let claims = context.informers.of::<PersistentVolumeClaim>(&Scope::all());
@@ -156,4 +210,19 @@ pub(crate) fn persistent_volumes(context: &Context, _: &Options) -> Controller {
     let volumes = context.informers.of_cluster::<PersistentVolume>(&Scope::all());
     let reconciler = Volumes { api: Api::all(context.client.clone()), volumes: volumes.cache().clone() };
     context.controller(reconciler).reconciles(&volumes)
+}
+
+/// The controller of classes of volume attributes.
+pub(crate) fn volume_attributes_classes(context: &Context, _: &Options) -> Controller {
+    let classes = context.informers.of_cluster::<VolumeAttributesClass>(&Scope::all());
+    let claims = context.informers.of::<PersistentVolumeClaim>(&Scope::all());
+    let volumes = context.informers.of_cluster::<PersistentVolume>(&Scope::all());
+    // What no longer uses a class may have been the last to do so, and does not say which it used: all are looked at.
+    let (by_claim, by_volume) = (classes.cache().clone(), classes.cache().clone());
+    let reconciler = Classes { client: context.client.clone(), classes: classes.cache().clone() };
+    context
+        .controller(reconciler)
+        .reconciles(&classes)
+        .watches(&claims, move |_| by_claim.keys())
+        .watches(&volumes, move |_| by_volume.keys())
 }

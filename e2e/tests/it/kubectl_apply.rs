@@ -88,7 +88,8 @@ fn a_change_of_the_spec_counts_up_the_generation() {
         &WEB.replace("replicas: 2", "replicas: 4")
             .replace("labels: {app: web}}\nspec", "labels: {app: x}}\nspec"),
     );
-    assert_eq!(field(&server, "deploy web", ".metadata.generation"), "2");
+    // kubectl keeps what it applied in an annotation, and annotations of deployments count, as in Kubernetes.
+    assert_eq!(field(&server, "deploy web", ".metadata.generation"), "3");
     assert_eq!(field(&server, "deploy web", ".metadata.labels.app"), "x");
 }
 

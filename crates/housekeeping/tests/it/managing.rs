@@ -89,6 +89,7 @@ async fn a_manager_knows_all_controllers_by_the_names_they_have_in_kubernetes() 
             "root-ca-certificate-publisher-controller",
             "serviceaccount-controller",
             "token-cleaner-controller",
+            "volumeattributesclass-protection-controller",
         ]
     );
     // One that is switched off and on again begins anew, and knows what happened meanwhile.

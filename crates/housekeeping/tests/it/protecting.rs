@@ -1,6 +1,9 @@
 //! Claims and volumes stay as long as they are used, and no longer.
 
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::{
+    core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod},
+    storage::v1::VolumeAttributesClass,
+};
 use kube::{
     Api, Resource,
     api::{DeleteParams, Patch, PatchParams},
@@ -153,4 +156,24 @@ async fn a_namespace_with_claims_goes() {
     let namespaces: Api<Namespace> = Api::all(house.client.clone());
     delete(&namespaces, "full").await;
     is_gone(&namespaces, "full").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_that_is_deleted_goes_when_no_claim_names_it() {
+    let house = House::new().await;
+    let classes: Api<VolumeAttributesClass> = Api::all(house.client.clone());
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(house.client.clone(), "default");
+    for name in ["gold", "silver"] {
+        create(&classes, json!({"metadata": {"name": name}, "driverName": "a.b", "parameters": {"x": "y"}}))
+            .await;
+    }
+    let mut named = claim("data");
+    named["spec"]["volumeAttributesClassName"] = "gold".into();
+    create(&claims, named).await;
+    delete(&classes, "silver").await;
+    is_gone(&classes, "silver").await;
+    delete(&classes, "gold").await;
+    has(&classes, "gold", &["kubernetes.io/vac-protection"]).await;
+    delete(&claims, "data").await;
+    is_gone(&classes, "gold").await;
 }
