@@ -108,7 +108,7 @@ fn read(file: &Path) -> anyhow::Result<Option<HubConfig>> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let decoded = decode_yaml(&bytes).map_err(|error| anyhow!("{error}"))?;
+    let decoded = decode_yaml(&bytes).map_err(|error| anyhow!("{error}; expected a map of settings"))?;
     if let Some(path) = decoded.duplicates.first() {
         bail!("{path} is given twice");
     }
