@@ -16,6 +16,9 @@ pub const MANAGER_MOST: usize = 128;
 /// Most bytes of a subresource in managed fields.
 const SUBRESOURCE_MOST: usize = 256;
 
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+
 /// The finalizer that leaves dependents behind.
 pub const ORPHAN: &str = "orphan";
 /// The finalizer that waits for dependents to be deleted.
@@ -169,8 +172,9 @@ fn validate_common(meta: &Object, errors: &mut Errors) {
 fn validate_owners(meta: &Object, errors: &mut Errors) {
     let Some(Value::Array(owners)) = meta.get("ownerReferences") else { return };
     let mut controller: Option<String> = None;
-    for owner in owners.iter().filter_map(Value::as_object) {
-        errors.at("ownerReferences", |errors| validate_owner(owner, errors));
+    for (idx, owner) in owners.iter().enumerate() {
+        let Some(owner) = owner.as_object() else { continue };
+        errors.at_index("ownerReferences", idx, |errors| validate_owner(owner, errors));
         if owner.get("controller").and_then(Value::as_bool) != Some(true) {
             continue;
         }
@@ -189,13 +193,14 @@ fn validate_owners(meta: &Object, errors: &mut Errors) {
 }
 
 fn validate_owner(owner: &Object, errors: &mut Errors) {
-    let (group, version) = group_version(text(owner, "apiVersion"));
-    if version.is_empty() {
-        errors.invalid_str("apiVersion", text(owner, "apiVersion"), "version must not be empty");
+    let api_version = text(owner, "apiVersion");
+    let (group, version) = group_version(api_version);
+    if version.is_empty() && !api_version.is_empty() {
+        errors.invalid_str("apiVersion", api_version, "must be <group>/<version> or <version>");
     }
-    for field in ["kind", "name", "uid"] {
+    for field in ["apiVersion", "kind", "name", "uid"] {
         if text(owner, field).is_empty() {
-            errors.invalid_str(field, "", "must not be empty");
+            errors.required(field, "must not be empty");
         }
     }
     // Events come and go by themselves; what they owned would go with them.
@@ -224,6 +229,19 @@ fn validate_finalizers(meta: &Object, errors: &mut Errors) {
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         errors.invalid("finalizers", &meta["finalizers"], detail);
     }
+}
+
+/// Checks that finalizers are qualified by a domain, or standard ones. Built-in kinds require it; of custom ones it
+/// is only advice.
+pub fn validate_finalizers_qualified(meta: &Object, errors: &mut Errors) {
+    errors.at("metadata", |errors| {
+        for (idx, finalizer) in strings(meta, "finalizers").iter().enumerate() {
+            if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) {
+                let detail = "name is neither a standard finalizer name nor is it fully qualified";
+                errors.at_index("finalizers", idx, |errors| errors.invalid_str("", finalizer, detail));
+            }
+        }
+    });
 }
 
 fn validate_no_new_finalizers(new: &Object, old: &Object, errors: &mut Errors) {
@@ -425,10 +443,10 @@ mod tests {
         assert_eq!(
             created(named("ownerReferences", json!([{}]))),
             [
-                "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
-                "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
-                "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
-                "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences[0].apiVersion: Required value: must not be empty",
+                "metadata.ownerReferences[0].kind: Required value: must not be empty",
+                "metadata.ownerReferences[0].name: Required value: must not be empty",
+                "metadata.ownerReferences[0].uid: Required value: must not be empty",
             ]
         );
         let faults = created(named("ownerReferences", json!([owner("A"), owner("B")])));
@@ -437,7 +455,7 @@ mod tests {
         ));
         let faults = created(named("ownerReferences", json!([owner("Event")])));
         assert!(faults[0].ends_with("/v1, Kind=Event is disallowed from being an owner"));
-        assert!(faults[0].starts_with("metadata.ownerReferences: Invalid value"));
+        assert!(faults[0].starts_with("metadata.ownerReferences[0]: Invalid value"));
     }
 
     #[test]
@@ -477,6 +495,22 @@ mod tests {
                 "metadata.creationTimestamp: Invalid value: \"2024-01-01T00:00:01Z\": field is immutable",
                 "metadata.deletionTimestamp: Invalid value: \"2024-01-01T00:00:01Z\": field is immutable",
                 "metadata.deletionGracePeriodSeconds: Invalid value: 1: field is immutable",
+            ]
+        );
+    }
+
+    #[test]
+    fn finalizers_of_built_in_kinds_name_a_domain() {
+        let faults = |finalizers: Value| {
+            let mut errors = Errors::new();
+            validate_finalizers_qualified(&object(json!({"finalizers": finalizers})), &mut errors);
+            errors.list().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(faults(json!(["a.b/c", "orphan", "foregroundDeletion", "kubernetes"])), [""; 0]);
+        assert_eq!(
+            faults(json!(["a.b/c", "x"])),
+            [
+                "metadata.finalizers[1]: Invalid value: \"x\": name is neither a standard finalizer name nor is it fully qualified"
             ]
         );
     }

@@ -1,6 +1,6 @@
 //! What stands behind the question mark.
 
-use windlass_machinery::field::Errors;
+use windlass_machinery::field::{Errors, Fault};
 
 use crate::status::{Outcome, Status};
 
@@ -51,13 +51,11 @@ impl Query {
 
 /// Whether nothing is to be committed; refused when a value is not known.
 pub(crate) fn is_dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Errors) -> bool {
-    let mut dry = false;
-    for value in values {
-        match value {
-            "" => {}
-            "All" => dry = true,
-            other => errors.not_supported("dryRun", other, &["All"]),
-        }
+    let values: Vec<&str> = values.collect();
+    if values.iter().any(|value| *value != "All") {
+        // The whole list is shown, as Kubernetes does.
+        let shown = format!("{values:?}").replace(", ", ",");
+        errors.push(Fault::NotSupported, "dryRun", shown, "supported values: \"All\"");
     }
-    dry
+    !values.is_empty()
 }

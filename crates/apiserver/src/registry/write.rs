@@ -462,9 +462,7 @@ fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timesta
     }
     let metadata = metadata_mut(object);
     let given = metadata.get("resourceVersion").and_then(Value::as_str).and_then(|given| given.parse().ok());
-    for field in
-        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
-    {
+    for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
     }
     metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
@@ -473,8 +471,16 @@ fn begin(resource: &Resource, namespace: &str, object: &mut Object, now: Timesta
         true => drop(metadata.insert("namespace".to_owned(), namespace.into())),
         false => drop(metadata.remove("namespace")),
     }
-    if let Generation::Counted { first: first @ 1.., .. } = resource.strategy.generation {
-        metadata.insert("generation".to_owned(), first.into());
+    match resource.strategy.generation {
+        Generation::Counted { first: first @ 1.., .. } => {
+            metadata.insert("generation".to_owned(), first.into());
+        }
+        Generation::Counted { .. } => drop(metadata.remove("generation")),
+        // Kinds that count nothing keep what the client says, unless it is the zero that stands for nothing.
+        Generation::Absent if metadata.get("generation").is_some_and(|given| *given == 0) => {
+            metadata.remove("generation");
+        }
+        Generation::Absent => {}
     }
     metadata::drop_empty(metadata);
     given.unwrap_or(0)
@@ -524,15 +530,17 @@ fn check_preconditions(resource: &Resource, name: &str, new: &Object, old: &Obje
 }
 
 /// What the server alone sets in the metadata of an object that is there.
-pub(crate) const SET_BY_SERVER: [&str; 7] = [
+pub(crate) const SET_BY_SERVER: [&str; 6] = [
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "generateName",
     "resourceVersion",
 ];
+
+/// Of these, what a client may leave out or repeat, but whose change is refused rather than undone.
+const REFUSED_WHEN_CHANGED: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
 
 /// Takes fields of the metadata as they were, also if they were not there.
 pub(crate) fn keep_metadata(new: &mut Object, old: &Object, fields: &[&str]) {
@@ -549,13 +557,19 @@ pub(crate) fn keep_metadata(new: &mut Object, old: &Object, fields: &[&str]) {
 
 /// Carries over what a client can never change.
 fn adopt(resource: &Resource, new: &mut Object, old: &Object) {
+    let sent = REFUSED_WHEN_CHANGED
+        .map(|field| (field, object::metadata(new).get(field).filter(|value| !value.is_null()).cloned()));
     keep_metadata(new, old, &SET_BY_SERVER);
     let new = metadata_mut(new);
+    for (field, value) in sent {
+        // Validation compares it with what was there.
+        value.map(|value| new.insert(field.to_owned(), value));
+    }
     new.remove("selfLink");
     if !resource.namespaced {
         new.remove("namespace");
     }
-    if !new.contains_key("namespace")
+    if new.get("namespace").and_then(Value::as_str).unwrap_or_default().is_empty()
         && let Some(namespace) = object::metadata(old).get("namespace")
     {
         new.insert("namespace".to_owned(), namespace.clone());
@@ -578,11 +592,29 @@ fn validate(resource: &Resource, new: &Object, old: Option<&Object>, part: Optio
     if let Some(old) = old {
         metadata::validate_metadata_update(object::metadata(new), object::metadata(old), &mut errors);
     }
+    if qualifies_finalizers(resource) {
+        metadata::validate_finalizers_qualified(object::metadata(new), &mut errors);
+    }
     resource.rules.validate(new, old, part, &mut errors);
     match errors.is_empty() {
         true => Ok(()),
         false => Err(Status::invalid(&resource.group, &resource.kind, object::name(new), &errors)),
     }
+}
+
+/// Whether finalizers have to name a domain. Custom kinds, and the built-in ones that came from elsewhere than the
+/// core of Kubernetes, only advise it.
+fn qualifies_finalizers(resource: &Resource) -> bool {
+    let is_lenient = matches!(
+        resource.group.as_str(),
+        "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "coordination.k8s.io"
+            | "events.k8s.io"
+    );
+    let is_event = resource.group.is_empty() && resource.plural == "events";
+    resource.custom().is_none() && !is_lenient && !is_event
 }
 
 fn track(

@@ -303,7 +303,8 @@ fn review_rows() -> Vec<Resource> {
     ]
 }
 
-const FINALIZE: Part = Part { name: "finalize", writes: &["spec.finalizers"], ..Part::STATUS };
+const FINALIZE: Part =
+    Part { name: "finalize", writes: &["spec.finalizers"], put_only: true, ..Part::STATUS };
 const APPROVAL: Part = Part { name: "approval", writes: &["status.conditions"], ..Part::STATUS };
 const EPHEMERAL_CONTAINERS: Part =
     Part { name: "ephemeralcontainers", writes: &["spec.ephemeralContainers"], ..Part::STATUS };
@@ -313,6 +314,7 @@ const RESIZE: Part = Part {
     writes: &["spec.containers", "spec.initContainers", "spec.resources"],
     reserved: false,
     metadata: true,
+    put_only: false,
 };
 
 const SPEC_SELECTOR: Scale = Scale {

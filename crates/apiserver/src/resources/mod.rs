@@ -171,12 +171,14 @@ pub struct Part {
     pub reserved: bool,
     /// Whether labels, annotations and finalizers can be written through it as well.
     pub metadata: bool,
+    /// Whether it can only be written, and only as a whole.
+    pub put_only: bool,
 }
 
 impl Part {
     /// The status, as every built-in kind that has one has it.
     pub(crate) const STATUS: Part =
-        Part { name: "status", writes: &["status"], reserved: true, metadata: true };
+        Part { name: "status", writes: &["status"], reserved: true, metadata: true, put_only: false };
 
     /// Whether something of the specification is written through it, which has defaults.
     pub(crate) fn writes_spec(&self) -> bool {

@@ -136,6 +136,7 @@ async fn bind_pod(
         writes: &["spec.nodeName", "status.conditions"],
         reserved: false,
         metadata: true,
+        put_only: false,
     };
     author.api_version = "v1";
     server.registry.update(pods, &target.namespace, name, Some(&part), &change, &mut author).await?;

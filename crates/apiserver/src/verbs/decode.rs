@@ -57,6 +57,7 @@ fn body(call: &Call, body: &Bytes, kind: &str) -> Outcome<Decoded> {
     match decoded {
         // A document in which nothing stands says nothing.
         Err(DecodeError::Kind("null")) => Ok(Decoded::default()),
+        Err(DecodeError::Json(_)) if body.trim_ascii() == b"null" => Ok(Decoded::default()),
         decoded => decoded.map_err(|error| {
             let why = match error {
                 DecodeError::Json(_) | DecodeError::Kind(_) => {

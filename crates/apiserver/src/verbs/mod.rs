@@ -157,6 +157,9 @@ async fn subresource(
         return scale::answer(server, call, target, body).await;
     }
     if let Some(part) = resource.part(sub) {
+        if part.put_only && call.method != Method::PUT {
+            return Err(Status::method_not_allowed());
+        }
         return match call.method.as_str() {
             "GET" | "HEAD" => read::get(server, call, target).await,
             "PUT" => write::update(server, call, target, Some(part), body).await,
@@ -167,6 +170,9 @@ async fn subresource(
     let action = resource.actions.iter().find(|(name, _)| *name == sub).map(|(_, action)| *action);
     match action {
         None => Err(Status::no_such_path()),
+        Some(Action::Kubelet) if sub == "log" && !matches!(call.method, Method::GET | Method::HEAD) => {
+            Err(Status::method_not_allowed())
+        }
         Some(Action::Kubelet) => actions::kubelet(server, call, target, sub).await,
         Some(_) if call.method != Method::POST => Err(Status::method_not_allowed()),
         Some(Action::Bind) => actions::bind(server, call, target, body).await,

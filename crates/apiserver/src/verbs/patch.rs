@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_machinery::{
     decode::decode_json,
     field::{Errors, Fault},
-    object::Object,
+    object::{Object, uid},
     patch::{PatchError, json_patch, merge_patch, strategic_merge},
     schema::{Node, Report, check},
 };
@@ -79,6 +79,7 @@ impl Patch {
     ) -> Outcome<(Object, Vec<String>)> {
         let mut new = self.apply(current, shape.schema()).map_err(|error| failed(&error, target))?;
         keep_kind(&mut new, current, target)?;
+        keep_uid(&new, current, target)?;
         let report = shape.inspect(&mut new);
         let mut findings = self.findings.clone();
         findings.extend(report.unknown.iter().map(|field| format!("unknown field {field:?}")));
@@ -194,6 +195,18 @@ fn keep_kind(new: &mut Object, current: &Object, target: &Target) -> Outcome<()>
         }
     }
     Ok(())
+}
+
+/// A patch may not make another object of it. (In a whole object, a foreign uid is a precondition that fails.)
+fn keep_uid(new: &Object, current: &Object, target: &Target) -> Outcome<()> {
+    let uid = uid(new);
+    if uid.is_empty() || uid == self::uid(current) {
+        return Ok(());
+    }
+    let mut errors = Errors::new();
+    errors.at("metadata", |errors| errors.invalid_str("uid", uid, "field is immutable"));
+    let resource = &target.resource;
+    Err(Status::invalid(&resource.group, &resource.kind, target.name.as_deref().unwrap_or_default(), &errors))
 }
 
 /// Fields that the operations of a JSON patch do not have.

@@ -21,14 +21,14 @@ async fn a_created_object_gets_what_only_the_server_gives() {
 async fn fields_that_only_the_server_sets_are_not_taken_from_the_client() {
     let client = Client::new().await;
     let object = json!({"metadata": {
-        "name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7, "selfLink": "/x",
+        "name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x",
         "deletionTimestamp": "2001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
     }});
     let made = client.post(CONFIG_MAPS, object).await.created();
     let metadata = &made["metadata"];
     assert_ne!(metadata["uid"], "mine");
     assert_ne!(metadata["creationTimestamp"], "2001-01-01T00:00:00Z");
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         assert!(metadata.get(field).is_none(), "{field}");
     }
 }

@@ -309,3 +309,61 @@ async fn a_scale_is_recorded_as_written_through_scale() {
         .collect();
     assert_eq!(through, ["scale"]);
 }
+
+#[tokio::test]
+async fn what_the_server_sets_on_deletion_is_not_changed_by_clients() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let made = client.config_map("a", json!({"k": "1"})).await;
+    for (field, value) in
+        [("deletionTimestamp", json!("2001-01-01T00:00:00Z")), ("deletionGracePeriodSeconds", json!(0))]
+    {
+        let mut changed = made.clone();
+        changed["metadata"][field] = value.clone();
+        let refused = client.put(&path, changed).await.refused(422, "Invalid");
+        assert_eq!(
+            refused["details"]["causes"][0],
+            json!({"reason": "FieldValueInvalid", "field": format!("metadata.{field}"),
+                "message": format!("Invalid value: {value}: field is immutable")})
+        );
+        client.patch("merge", &path, json!({"metadata": {field: value}})).await.refused(422, "Invalid");
+    }
+    client.patch("merge", &path, json!({"metadata": {"uid": "x"}})).await.refused(422, "Invalid");
+    client.patch("merge", &path, json!({"metadata": {"namespace": ""}})).await.ok();
+    assert_eq!(client.get(&path).await.ok(), made);
+}
+
+#[tokio::test]
+async fn finalizers_without_a_domain_are_refused_for_built_in_kinds() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    client.config_map("a", json!({"k": "1"})).await;
+    for (finalizers, code) in
+        [(json!(["x"]), 422), (json!(["a.b/c"]), 200), (json!(["orphan", "kubernetes"]), 200)]
+    {
+        let answer = client.patch("merge", &path, json!({"metadata": {"finalizers": finalizers}})).await;
+        assert_eq!(answer.code, code, "{finalizers}");
+    }
+    // Kinds that were born outside the core take any.
+    let lease = json!({"metadata": {"name": "l", "finalizers": ["x"]}});
+    client.post("/apis/coordination.k8s.io/v1/namespaces/default/leases", lease).await.created();
+}
+
+#[tokio::test]
+async fn a_json_patch_may_replace_what_is_not_there_yet() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    client.config_map("a", json!({"k": "1"})).await;
+    let patch = json!([{"op": "replace", "path": "/data/new", "value": "2"}]);
+    assert_eq!(client.patch("json", &path, patch).await.ok()["data"], json!({"k": "1", "new": "2"}));
+}
+
+#[tokio::test]
+async fn finalize_is_only_put() {
+    let client = Client::new().await;
+    let path = "/api/v1/namespaces/default/finalize";
+    for (method, body) in [("GET", ""), ("PATCH", "{}")] {
+        let headers = [("content-type", "application/merge-patch+json")];
+        assert_eq!(client.send(method, path, &headers, body).await.code, 405, "{method}");
+    }
+}

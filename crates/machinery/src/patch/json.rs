@@ -2,7 +2,12 @@
 
 use std::io;
 
-use json_patch::{PatchErrorKind, PatchOperation, jsonptr::Pointer};
+use json_patch::{
+    AddOperation, CopyOperation, MoveOperation, PatchErrorKind, PatchOperation, RemoveOperation,
+    ReplaceOperation, TestOperation,
+    jsonptr::{Pointer, PointerBuf},
+};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{DEPTH, PatchError, short};
@@ -20,14 +25,16 @@ const WORK: usize = 30_000_000;
 
 /// Applies a JSON patch to an object. Nothing of `target` changes; what comes out is another object.
 pub fn json_patch(target: &Object, patch: &[u8]) -> Result<Object, PatchError> {
-    let operations: Vec<PatchOperation> = serde_json::from_slice(patch)
+    let operations: Option<Vec<Option<Operation>>> = serde_json::from_slice(patch)
         .map_err(|error| PatchError::Malformed(format!("invalid JSON patch: {error}")))?;
+    let operations = operations.unwrap_or_default();
     if operations.len() > OPERATIONS {
         return Err(PatchError::TooManyOperations { got: operations.len(), most: OPERATIONS });
     }
     let mut document = Value::Object(target.clone());
     let mut spent = Spent::default();
     for operation in operations {
+        let operation = operation.unwrap_or_default().on(&document)?;
         if holds_for_absent(&document, &operation) {
             continue;
         }
@@ -39,6 +46,58 @@ pub fn json_patch(target: &Object, patch: &[u8]) -> Result<Object, PatchError> {
         Value::Object(object) => Ok(object),
         _ => Err(PatchError::Inapplicable("the patch leaves something that is not an object".to_owned())),
     }
+}
+
+/// An operation as it was sent. Kubernetes minds what is missing in it only when it is carried out.
+#[derive(Default, Deserialize)]
+struct Operation {
+    op: Option<String>,
+    path: Option<String>,
+    from: Option<String>,
+    #[serde(default)]
+    value: Value,
+}
+
+impl Operation {
+    /// What it means for this document: replacing what an object does not have adds it, and copying what an object
+    /// does not have sets nothing there, as in Kubernetes.
+    fn on(self, document: &Value) -> Result<PatchOperation, PatchError> {
+        let path = pointer("path", self.path)?;
+        let value = self.value;
+        Ok(match self.op.as_deref().unwrap_or_default() {
+            "add" => PatchOperation::Add(AddOperation { path, value }),
+            "replace" if is_absent(document, &path) => PatchOperation::Add(AddOperation { path, value }),
+            "replace" => PatchOperation::Replace(ReplaceOperation { path, value }),
+            "remove" => PatchOperation::Remove(RemoveOperation { path }),
+            "test" => PatchOperation::Test(TestOperation { path, value }),
+            "move" => PatchOperation::Move(MoveOperation { from: pointer("from", self.from)?, path }),
+            "copy" => match pointer("from", self.from)? {
+                from if is_absent(document, &from) => {
+                    PatchOperation::Add(AddOperation { path, value: Value::Null })
+                }
+                from => PatchOperation::Copy(CopyOperation { from, path }),
+            },
+            other => return Err(PatchError::Inapplicable(format!("Unexpected kind: {:?}", short(other)))),
+        })
+    }
+}
+
+fn pointer(field: &str, text: Option<String>) -> Result<PointerBuf, PatchError> {
+    let text = text.ok_or_else(|| PatchError::Inapplicable(format!("operation without {field}")))?;
+    if !text.is_empty() && !text.starts_with('/') {
+        return Err(PatchError::Inapplicable(format!("{field} must be empty or start with a slash")));
+    }
+    PointerBuf::parse(text).map_err(|_| {
+        PatchError::Inapplicable(format!("{field} is not a JSON pointer: '~' is not followed by 0 or 1"))
+    })
+}
+
+/// Whether this is a field of an object that is there, and which does not have it.
+fn is_absent(document: &Value, path: &Pointer) -> bool {
+    path.split_back().is_some_and(|(parent, field)| {
+        let parent = document.pointer(parent.as_str()).and_then(Value::as_object);
+        parent.is_some_and(|parent| !parent.contains_key(field.decoded().as_ref()))
+    })
 }
 
 /// What the operations so far have cost.
@@ -117,11 +176,7 @@ fn length(value: &Value) -> usize {
 /// Whether this is a test for `null` of a field that is absent, which Kubernetes lets pass.
 fn holds_for_absent(document: &Value, operation: &PatchOperation) -> bool {
     let PatchOperation::Test(test) = operation else { return false };
-    test.value.is_null()
-        && test.path.split_back().is_some_and(|(parent, field)| {
-            let parent = document.pointer(parent.as_str()).and_then(Value::as_object);
-            parent.is_some_and(|parent| !parent.contains_key(field.decoded().as_ref()))
-        })
+    test.value.is_null() && is_absent(document, &test.path)
 }
 
 fn explain(operation: &PatchOperation, kind: &PatchErrorKind) -> PatchError {
@@ -195,18 +250,26 @@ mod tests {
         let target = json!({"a": 1, "l": [1]});
         let cases = [
             (json!({"op": "add"}), 400),
-            (json!([{"op": "put", "path": "/a", "value": 1}]), 400),
-            (json!([{"op": "add", "path": "/a"}]), 400),
-            (json!([{"op": "add", "path": "a", "value": 1}]), 400),
+            (json!([5]), 400),
+            (json!([{"op": 5, "path": "/a"}]), 400),
+            (json!([{"op": "add", "path": 5}]), 400),
+            (json!([null]), 422),
+            (json!([{}]), 422),
+            (json!([{"op": "put", "path": "/a", "value": 1}]), 422),
+            (json!([{"op": "ADD", "path": "/a", "value": 1}]), 422),
+            (json!([{"op": "move", "path": "/a"}]), 422),
+            (json!([{"op": "add", "path": "a", "value": 1}]), 422),
             (json!([{"op": "add", "path": "/b/c", "value": 1}]), 422),
             (json!([{"op": "add", "path": "/l/7", "value": 1}]), 422),
             (json!([{"op": "add", "path": "/l/x", "value": 1}]), 422),
             (json!([{"op": "remove", "path": "/b"}]), 422),
             (json!([{"op": "remove", "path": ""}]), 422),
-            (json!([{"op": "replace", "path": "/b", "value": 1}]), 422),
+            (json!([{"op": "replace", "path": "/b/c", "value": 1}]), 422),
+            (json!([{"op": "replace", "path": "/l/1", "value": 1}]), 422),
             (json!([{"op": "move", "from": "/b", "path": "/c"}]), 422),
             (json!([{"op": "move", "from": "/l", "path": "/l/0"}]), 422),
-            (json!([{"op": "copy", "from": "/b", "path": "/c"}]), 422),
+            (json!([{"op": "copy", "from": "/b/c", "path": "/c"}]), 422),
+            (json!([{"op": "test", "path": "/a"}]), 422),
             (json!([{"op": "test", "path": "/a", "value": 2}]), 422),
             (json!([{"op": "test", "path": "/b/c", "value": null}]), 422),
             (json!([{"op": "replace", "path": "", "value": 1}]), 422),
@@ -221,6 +284,20 @@ mod tests {
             missing.to_string(),
             "remove operation does not apply: doc is missing path: /b: missing value"
         );
+    }
+
+    #[test]
+    fn what_is_missing_is_taken_as_kubernetes_takes_it() {
+        let target = json!({"a": 1, "m": {}});
+        let cases = [
+            (json!(null), target.clone()),
+            (json!([{"op": "add", "path": "/b"}]), json!({"a": 1, "b": null, "m": {}})),
+            (json!([{"op": "replace", "path": "/m/x", "value": 2}]), json!({"a": 1, "m": {"x": 2}})),
+            (json!([{"op": "copy", "from": "/m/x", "path": "/a"}]), json!({"a": null, "m": {}})),
+        ];
+        for (patch, expected) in cases {
+            assert_eq!(apply(&target, &patch).as_ref(), Ok(&expected), "{patch}");
+        }
     }
 
     #[test]
